@@ -1,0 +1,122 @@
+#ifndef SIEVEDB_DB_H_
+#define SIEVEDB_DB_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "sievedb/export.h"
+#include "sievedb/iterator.h"
+#include "sievedb/options.h"
+#include "sievedb/pinned_value.h"
+#include "sievedb/snapshot.h"
+#include "sievedb/write_batch.h"
+
+namespace sievedb {
+
+inline constexpr size_t kMaxKeyBytes = size_t{64} << 20;
+inline constexpr size_t kMaxValueBytes = size_t{3} << 30;
+
+// A database: an ordered map of keys to values in one directory.
+//
+// Errors that any call may return: kDataLoss where bytes on the disk are damaged
+// (file, offset, expected and found are named); kUnavailable, kInternal or
+// kUnknown for I/O (operation, path and errno's text); kResourceExhausted for a
+// full disk. Writes also return kFailedPrecondition after an error in the
+// background (which one is said), while reads go on.
+//
+// Threads: safe, but for Close and the destructor, which must come last.
+class SIEVEDB_EXPORT DB {
+ public:
+  // Opens the database in directory path, creating it where
+  // options.create_if_missing.
+  //
+  // Errors: kInvalidArgument for options that contradict themselves or the
+  //         database, kNotFound, kAlreadyExists, kFailedPrecondition where
+  //         another process (or this one) has it open.
+  // Cost:   reads the MANIFEST and the WALs; tables are opened in the background
+  //         or by the first read that needs them.
+  static absl::StatusOr<std::unique_ptr<DB>> Open(const Options& options,
+                                                  const std::string& path);
+
+  // Opens it as it is now, beside a live writer even; takes no lock and writes
+  // nothing. Every write returns kFailedPrecondition.
+  static absl::StatusOr<std::unique_ptr<DB>> OpenReadOnly(const Options& options,
+                                                          const std::string& path);
+
+  virtual ~DB();
+
+  // --- writing. kInvalidArgument for a key above 64 MiB or a value above 3 GiB.
+  virtual absl::Status Put(const WriteOptions& options, std::string_view key,
+                           std::string_view value) = 0;
+  virtual absl::Status Delete(const WriteOptions& options, std::string_view key) = 0;
+
+  // Applies all changes of the batch or none. The batch itself is left as it is.
+  virtual absl::Status Write(const WriteOptions& options, WriteBatch* batch) = 0;
+
+  // --- reading. kNotFound where there is no such key.
+  // Cost: an absent key costs one hash and one filter line per run, no I/O but
+  //       for the filters' false positives; a present one at most one block read.
+  virtual absl::Status Get(const ReadOptions& options, std::string_view key,
+                           std::string* value) = 0;
+  virtual absl::Status Get(const ReadOptions& options, std::string_view key,
+                           PinnedValue* value) = 0;
+
+  // All keys as of one moment. Requires: three spans of one size.
+  virtual void MultiGet(const ReadOptions& options, absl::Span<const std::string_view> keys,
+                        absl::Span<PinnedValue> values, absl::Span<absl::Status> statuses) = 0;
+
+  // False is certain: no such key. Asks memtables and filters only, never the
+  // disk.
+  virtual bool MayContain(const ReadOptions& options, std::string_view key) = 0;
+
+  // Never null; an error shows in status().
+  virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
+
+  virtual std::shared_ptr<const Snapshot> GetSnapshot() = 0;
+
+  // --- maintenance
+  // Writes the memtable out as a table.
+  virtual absl::Status Flush(const FlushOptions& options) = 0;
+
+  // Merges all tables that overlap [*begin, *end] (null: open) down to the last
+  // level that has any. Waits for it.
+  virtual absl::Status CompactRange(const CompactRangeOptions& options,
+                                    const std::string_view* begin,
+                                    const std::string_view* end) = 0;
+
+  // Waits until no flush or compaction is pending or running. Returns the
+  // background error where there is one.
+  virtual absl::Status WaitForBackgroundWork() = 0;
+
+  // "sievedb.stats", "sievedb.levels", "sievedb.filters", "sievedb.memory",
+  // "sievedb.num-files-at-level<N>", "sievedb.estimate-num-keys", … (README).
+  // nullopt for a name that is not known.
+  virtual std::optional<std::string> GetProperty(std::string_view name) = 0;
+
+  // Bytes on disk of each range, to within a block; memtables don't count.
+  virtual std::vector<uint64_t> GetApproximateSizes(absl::Span<const KeyRange> ranges) = 0;
+
+  // Reads every block of every table and checks it. The first fault is returned.
+  virtual absl::Status VerifyChecksums() = 0;
+
+  // The sequence number of the last change that reads see.
+  virtual uint64_t LatestSequence() const = 0;
+
+  // Ends background work, syncs the WAL, and closes all files. Idempotent.
+  virtual absl::Status Close() = 0;
+};
+
+// Deletes a database and everything it wrote in its directory; other files there
+// are left, and so is the directory then. kFailedPrecondition where it is open.
+SIEVEDB_EXPORT absl::Status DestroyDB(const Options& options, const std::string& path);
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_H_

@@ -1,0 +1,40 @@
+#ifndef SIEVEDB_UTIL_FILE_UTIL_H_
+#define SIEVEDB_UTIL_FILE_UTIL_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sievedb/file_system.h"
+
+namespace sievedb {
+
+absl::StatusOr<std::string> ReadWholeFile(FileSystem* file_system, const std::string& path);
+
+// Replaces path by contents so that after a crash it holds either the old or the
+// new ones: writes path.tmp, syncs it, renames it, syncs the directory.
+absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& directory,
+                                 const std::string& name, std::string_view contents);
+
+// Keeps at most `limit` of the files that it opens open at a time and opens them
+// again when they are read. 0: no limit. Shared by the tables of a database.
+class OpenFileLimiter {
+ public:
+  OpenFileLimiter(std::shared_ptr<FileSystem> file_system, int limit);
+  ~OpenFileLimiter();
+
+  // The limiter must outlive the file. Opens it at once, so a missing file is
+  // found here.
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> Open(const std::string& path);
+
+ private:
+  class LimitedFile;
+  struct Rep;
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_UTIL_FILE_UTIL_H_

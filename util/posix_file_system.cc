@@ -1,0 +1,407 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "sievedb/file_system.h"
+#include "util/status_macros.h"
+
+namespace sievedb {
+namespace {
+
+absl::StatusCode CodeOfErrno(int error) {
+  switch (error) {
+    case ENOENT:
+      return absl::StatusCode::kNotFound;
+    case ENOSPC:
+    case EDQUOT:
+      return absl::StatusCode::kResourceExhausted;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+    case ENOMEM:
+    case EBUSY:
+    case ENODEV:
+    case ENXIO:
+    case ENOLCK:
+    case ESTALE:
+    case ETIMEDOUT:
+    case ETXTBSY:
+      return absl::StatusCode::kUnavailable;
+    case EINVAL:
+    case EBADF:
+    case EFAULT:
+      return absl::StatusCode::kInternal;
+    default:
+      return absl::StatusCode::kUnknown;
+  }
+}
+
+absl::Status ErrnoStatus(std::string_view operation, std::string_view path, int error) {
+  // generic_category().message is strerror that threads may call.
+  return absl::Status(CodeOfErrno(error),
+                      absl::StrFormat("%s %s: %s (errno %d)", operation, path,
+                                      std::generic_category().message(error), error));
+}
+
+// Calls a function that returns -1 and sets errno until no signal interrupts it.
+template <typename Fn>
+auto RetryInterrupted(Fn fn) {
+  auto result = fn();
+  while (result == -1 && errno == EINTR) result = fn();
+  return result;
+}
+
+// An open descriptor, closed when it goes.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  // False with errno set where the file system reports a late error. Linux gives
+  // the descriptor back whatever close says, so it is never called twice.
+  bool Close() { return ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR; }
+
+ private:
+  int fd_;
+};
+
+absl::StatusOr<Descriptor> OpenFile(const std::string& path, int flags) {
+  const int fd =
+      RetryInterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode_t{0666}); });
+  if (fd < 0) return ErrnoStatus("open", path, errno);
+  return Descriptor(fd);
+}
+
+class PosixRandomAccessFile final : public RandomAccessFile {
+ public:
+  PosixRandomAccessFile(Descriptor fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  absl::Status Read(uint64_t offset, size_t n, char* scratch,
+                    std::string_view* result) const override {
+    size_t done = 0;
+    while (done < n) {
+      const ssize_t got =
+          ::pread(fd_.get(), scratch + done, n - done, static_cast<off_t>(offset + done));
+      if (got < 0) {
+        if (errno == EINTR) continue;
+        *result = {};
+        return ErrnoStatus("pread", path_, errno);
+      }
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    *result = std::string_view(scratch, done);
+    return absl::OkStatus();
+  }
+
+  void Readahead(uint64_t offset, size_t n) const override {
+    // A hint: where it fails, the read itself will say why.
+    static_cast<void>(::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(n),
+                                      POSIX_FADV_WILLNEED));
+  }
+
+ private:
+  const Descriptor fd_;
+  const std::string path_;
+};
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  // reserved: bytes that the file has on the disk already.
+  PosixWritableFile(Descriptor fd, std::string path, uint64_t reserved)
+      : fd_(std::move(fd)), path_(std::move(path)), reserved_(reserved) {}
+
+  ~PosixWritableFile() override { Close().IgnoreError(); }  // as the header says
+
+  absl::Status Append(std::string_view data) override {
+    assert(!closed_);
+    while (!data.empty()) {
+      const ssize_t wrote = ::write(fd_.get(), data.data(), data.size());
+      if (wrote < 0) {
+        if (errno == EINTR) continue;
+        return ErrnoStatus("write", path_, errno);
+      }
+      size_ += static_cast<uint64_t>(wrote);
+      data.remove_prefix(static_cast<size_t>(wrote));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    assert(!closed_);
+    // The kernel reports a lost page once and then calls it clean: a second sync
+    // would succeed and mean nothing.
+    SIEVEDB_RETURN_IF_ERROR(sync_error_);
+    if (RetryInterrupted([&] { return ::fdatasync(fd_.get()); }) != 0) {
+      sync_error_ = ErrnoStatus("fdatasync", path_, errno);
+    }
+    return sync_error_;
+  }
+
+  void StartWriteback() override {
+#ifdef SYNC_FILE_RANGE_WRITE
+    if (size_ <= writeback_begin_) return;
+    static_cast<void>(::sync_file_range(fd_.get(), static_cast<off_t>(writeback_begin_),
+                                        static_cast<off_t>(size_ - writeback_begin_),
+                                        SYNC_FILE_RANGE_WRITE));
+    // The last page may be half full: the next call takes it again.
+    writeback_begin_ = size_ - size_ % kPageBytes;
+#endif
+  }
+
+  absl::Status Preallocate(uint64_t bytes) override {
+    assert(!closed_);
+#ifdef FALLOC_FL_KEEP_SIZE
+    if (bytes <= reserved_ || bytes == 0) return absl::OkStatus();
+    const int result = RetryInterrupted(
+        [&] { return ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)); });
+    if (result == 0) {
+      reserved_ = bytes;
+    } else if (errno != EOPNOTSUPP && errno != ENOSYS) {
+      return ErrnoStatus("fallocate", path_, errno);
+    }
+#else
+    static_cast<void>(bytes);
+#endif
+    return absl::OkStatus();
+  }
+
+  absl::Status Close() override {
+    if (closed_) return absl::OkStatus();
+    closed_ = true;
+    absl::Status status;
+    // Truncating to the present size frees the blocks behind it; a recycled file
+    // also loses what is left of its earlier life.
+    if (reserved_ > size_ &&
+        RetryInterrupted([&] { return ::ftruncate(fd_.get(), static_cast<off_t>(size_)); }) != 0) {
+      status = ErrnoStatus("ftruncate", path_, errno);
+    }
+    if (!fd_.Close()) status.Update(ErrnoStatus("close", path_, errno));
+    return status;
+  }
+
+ private:
+  static constexpr uint64_t kPageBytes = 4096;
+
+  Descriptor fd_;
+  const std::string path_;
+  uint64_t size_ = 0;      // bytes appended
+  uint64_t reserved_ = 0;  // bytes of disk space that the file was given, or more than size_
+  uint64_t writeback_begin_ = 0;
+  bool closed_ = false;
+  absl::Status sync_error_;
+};
+
+// The holder's pid as it wrote it, or 0.
+int64_t ReadPid(int fd) {
+  char text[24];
+  const ssize_t n = RetryInterrupted([&] { return ::pread(fd, text, sizeof(text), 0); });
+  int64_t pid = 0;
+  if (n <= 0 || !absl::SimpleAtoi(absl::string_view(text, static_cast<size_t>(n)), &pid)) return 0;
+  return pid;
+}
+
+// flock, not fcntl: a lock of fcntl is lost when any descriptor of the file is
+// closed anywhere in the process, so that merely looking at LOCK would drop it.
+class PosixFileLock final : public FileLock {
+ public:
+  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)), pid_(::getpid()) {}
+
+  ~PosixFileLock() override {
+    // A child that was forked has this lock too, as a copy; only the one who took
+    // it gives it up, at once, though a child may keep the descriptor open.
+    if (::getpid() != pid_) return;
+    if (::ftruncate(fd_.get(), 0) != 0) {
+      // The pid stays; whoever locks next replaces it.
+    }
+    static_cast<void>(::flock(fd_.get(), LOCK_UN));
+  }
+
+  // Writes who holds the lock, for the one that is refused. The lock is good
+  // without it (on a full disk, say).
+  void WritePid() {
+    const std::string text = absl::StrFormat("%d\n", pid_);
+    if (::ftruncate(fd_.get(), 0) != 0) return;
+    if (::pwrite(fd_.get(), text.data(), text.size(), 0) < 0) return;
+  }
+
+ private:
+  const Descriptor fd_;
+  const pid_t pid_;
+};
+
+class PosixFileSystemImpl final : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(
+      const std::string& path) override {
+    // O_NONBLOCK says nothing to a regular file; a pipe in its place is an error
+    // then, not a wait for ever.
+    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
+    return std::make_unique<PosixRandomAccessFile>(std::move(fd), path);
+  }
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override {
+    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd,
+                             OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
+    return std::make_unique<PosixWritableFile>(std::move(fd), path, 0);
+  }
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> ReuseWritableFile(
+      const std::string& path, const std::string& old_path) override {
+    SIEVEDB_RETURN_IF_ERROR(RenameFile(old_path, path));
+    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_WRONLY | O_NOFOLLOW));
+    struct stat info;
+    if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("fstat", path, errno);
+    return std::make_unique<PosixWritableFile>(std::move(fd), path,
+                                               static_cast<uint64_t>(info.st_size));
+  }
+
+  absl::StatusOr<std::vector<std::string>> GetChildren(const std::string& directory) override {
+    struct Closer {
+      void operator()(DIR* dir) const { ::closedir(dir); }
+    };
+    const std::unique_ptr<DIR, Closer> dir(::opendir(directory.c_str()));
+    if (dir == nullptr) return ErrnoStatus("opendir", directory, errno);
+    std::vector<std::string> names;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(dir.get());
+      if (entry == nullptr) break;
+      const std::string_view name(entry->d_name);
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return ErrnoStatus("readdir", directory, errno);
+    return names;
+  }
+
+  absl::StatusOr<bool> FileExists(const std::string& path) override {
+    struct stat info;
+    if (::stat(path.c_str(), &info) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return ErrnoStatus("stat", path, errno);
+  }
+
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0) return ErrnoStatus("stat", path, errno);
+    return static_cast<uint64_t>(info.st_size);
+  }
+
+  absl::Status CreateDirectory(const std::string& path) override {
+    if (::mkdir(path.c_str(), mode_t{0777}) == 0) return absl::OkStatus();
+    const int error = errno;
+    struct stat info;
+    if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      return absl::OkStatus();
+    }
+    return ErrnoStatus("mkdir", path, error);
+  }
+
+  absl::Status DeleteDirectory(const std::string& path) override {
+    if (::rmdir(path.c_str()) != 0) return ErrnoStatus("rmdir", path, errno);
+    return absl::OkStatus();
+  }
+
+  absl::Status DeleteFile(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return ErrnoStatus("unlink", path, errno);
+    return absl::OkStatus();
+  }
+
+  absl::Status RenameFile(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+    const int error = errno;
+    return ErrnoStatus("rename", absl::StrFormat("%s to %s", from, to), error);
+  }
+
+  absl::Status SyncDirectory(const std::string& directory) override {
+    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(directory, O_RDONLY | O_DIRECTORY));
+    // EINVAL: a file system whose directories need no sync, and have none.
+    if (RetryInterrupted([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL) {
+      return ErrnoStatus("fsync", directory, errno);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<FileLock>> LockFile(const std::string& path) override {
+    // Whoever destroys a database deletes its LOCK. We may have opened it before
+    // and locked it after: then the name leads elsewhere, and our lock is worth
+    // nothing.
+    constexpr int kAttempts = 16;
+    for (int i = 0; i < kAttempts; ++i) {
+      SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW));
+      if (RetryInterrupted([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
+        if (errno != EWOULDBLOCK) return ErrnoStatus("flock", path, errno);
+        return HeldBy(path, ReadPid(fd.get()));
+      }
+      struct stat ours;
+      struct stat named;
+      if (::fstat(fd.get(), &ours) != 0) return ErrnoStatus("fstat", path, errno);
+      if (::stat(path.c_str(), &named) == 0 && ours.st_dev == named.st_dev &&
+          ours.st_ino == named.st_ino) {
+        auto lock = std::make_unique<PosixFileLock>(std::move(fd));
+        lock->WritePid();
+        return lock;
+      }
+    }
+    return absl::UnavailableError(
+        absl::StrFormat("lock %s: the file was replaced again and again", path));
+  }
+
+  absl::StatusOr<uint64_t> FreeSpaceBytes(const std::string& directory) override {
+    struct statvfs info;
+    if (RetryInterrupted([&] { return ::statvfs(directory.c_str(), &info); }) != 0) {
+      return ErrnoStatus("statvfs", directory, errno);
+    }
+    return uint64_t{info.f_bavail} * info.f_frsize;
+  }
+
+ private:
+  static absl::Status HeldBy(const std::string& path, int64_t pid) {
+    if (pid == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("lock %s: held by another process", path));
+    }
+    return absl::FailedPreconditionError(
+        absl::StrFormat("lock %s: held by %sprocess %d", path,
+                        pid == ::getpid() ? "another open of this " : "", pid));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<FileSystem> PosixFileSystem() {
+  static const std::shared_ptr<FileSystem> file_system = std::make_shared<PosixFileSystemImpl>();
+  return file_system;
+}
+
+}  // namespace sievedb
