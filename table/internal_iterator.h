@@ -1,0 +1,41 @@
+#ifndef SIEVEDB_TABLE_INTERNAL_ITERATOR_H_
+#define SIEVEDB_TABLE_INTERNAL_ITERATOR_H_
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace sievedb {
+
+// A cursor over internal keys. The public Iterator is built on one.
+//
+// An error makes it not Valid and shows in status(); it stays until the next
+// seek.
+class InternalIterator {
+ public:
+  InternalIterator() = default;
+  virtual ~InternalIterator() = default;
+  InternalIterator(const InternalIterator&) = delete;
+  InternalIterator& operator=(const InternalIterator&) = delete;
+
+  virtual bool Valid() const = 0;
+  virtual void SeekToFirst() = 0;
+  virtual void SeekToLast() = 0;
+  virtual void Seek(std::string_view internal_key) = 0;         // first >= key
+  virtual void SeekForPrev(std::string_view internal_key) = 0;  // last <= key
+  virtual void Next() = 0;                                      // Requires: Valid()
+  virtual void Prev() = 0;                                      // Requires: Valid()
+  // Requires: Valid(). The bytes stay until the iterator moves.
+  virtual std::string_view key() const = 0;
+  virtual std::string_view value() const = 0;
+  virtual absl::Status status() const = 0;
+};
+
+// One with no entries, that carries status.
+std::unique_ptr<InternalIterator> NewEmptyInternalIterator(
+    absl::Status status = absl::OkStatus());
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_TABLE_INTERNAL_ITERATOR_H_

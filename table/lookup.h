@@ -1,0 +1,82 @@
+#ifndef SIEVEDB_TABLE_LOOKUP_H_
+#define SIEVEDB_TABLE_LOOKUP_H_
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "sievedb/options.h"
+#include "table/internal_key.h"
+#include "util/block_cache_impl.h"
+#include "util/hash.h"
+#include "util/statistics_impl.h"
+
+namespace sievedb {
+
+// Keeps a block's bytes: a buffer from the cache that the surrounding EpochGuard
+// protects, or one that nobody else knows, of which it owns the only reference.
+class BlockPin {
+ public:
+  BlockPin() = default;
+  static BlockPin Guarded(BlockBuffer* buffer) { return BlockPin(buffer, false); }
+  static BlockPin Owned(BlockBuffer* buffer) { return BlockPin(buffer, true); }
+  BlockPin(BlockPin&& other) noexcept
+      : buffer_(std::exchange(other.buffer_, nullptr)), owned_(other.owned_) {}
+  BlockPin& operator=(BlockPin&& other) noexcept {
+    std::swap(buffer_, other.buffer_);
+    std::swap(owned_, other.owned_);
+    return *this;
+  }
+  ~BlockPin() {
+    if (buffer_ != nullptr && owned_) buffer_->Unref();
+  }
+
+  explicit operator bool() const { return buffer_ != nullptr; }
+  std::string_view bytes() const { return {buffer_->data(), buffer_->size()}; }
+
+  // Gives the caller a reference of its own, that outlives the guard.
+  BlockBuffer* TakeReference() {
+    if (!owned_) buffer_->Ref();
+    owned_ = false;
+    return std::exchange(buffer_, nullptr);
+  }
+
+ private:
+  BlockPin(BlockBuffer* buffer, bool owned) : buffer_(buffer), owned_(owned) {}
+  BlockBuffer* buffer_ = nullptr;
+  bool owned_ = false;
+};
+
+// One point lookup on its way down the layers: what is asked, and what was found.
+// It is made once a Get, with the one hash of its key, and lives on the stack
+// under one EpochGuard.
+struct Lookup {
+  Lookup(std::string_view key, uint64_t sequence_seen, const KeyOrder& order,
+         const ReadOptions& read_options, StatisticsImpl* stats)
+      : user_key(key),
+        sequence(sequence_seen),
+        seek_tag(SeekTag(sequence_seen)),
+        hash(Hash64(key)),
+        word(order.Word(key)),
+        options(read_options),
+        statistics(stats) {}
+
+  const std::string_view user_key;
+  const uint64_t sequence;  // entries above it are not seen
+  const uint64_t seek_tag;
+  const uint64_t hash;      // FilterHash(user_key)
+  const uint64_t word;      // KeyOrder::Word(user_key)
+  const ReadOptions& options;
+  StatisticsImpl* const statistics;  // null: off
+
+  enum class State { kSearching, kFound, kDeleted };
+  State state = State::kSearching;
+  std::string_view value;  // where kFound; in pin, or in the memtable
+  BlockPin pin;
+
+  bool decided() const { return state != State::kSearching; }
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_TABLE_LOOKUP_H_

@@ -1,0 +1,118 @@
+#ifndef SIEVEDB_TABLE_TABLE_READER_H_
+#define SIEVEDB_TABLE_TABLE_READER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sievedb/file_system.h"
+#include "sievedb/options.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+#include "table/lookup.h"
+#include "table/table_properties.h"
+#include "util/blocked_bloom.h"
+
+namespace sievedb {
+
+struct TableReaderOptions {
+  InternalKeyOrder order{BytewiseComparator()};
+  const FilterPolicy* filter_policy = nullptr;  // for kinds that are not built in
+  BlockCacheImpl* block_cache = nullptr;        // null: blocks are read each time
+  StatisticsImpl* statistics = nullptr;
+  std::string path;          // for messages
+  uint64_t file_number = 0;  // seeds the checksums; kAnyFileNumber: take the footer's
+  uint64_t file_bytes = 0;
+  uint64_t tail_bytes = 0;   // 0: unknown, costs a second read
+};
+inline constexpr uint64_t kAnyFileNumber = ~uint64_t{0};
+
+struct TableParts;
+
+// What sst_dump shows of a table's blocks.
+struct BlockDescription {
+  uint64_t offset = 0;
+  uint64_t stored_bytes = 0;  // without trailer
+  uint64_t raw_bytes = 0;
+  uint32_t entries = 0;
+  Compression compression = Compression::kNone;
+};
+
+// An open table: owns its file, its filter and its decoded index, which stay in
+// memory as long as it does.
+//
+// Threads: safe.
+class TableReader {
+ public:
+  // Errors: kDataLoss where the footer, index or properties are damaged (a
+  // damaged filter is not an error: filter() is null then, filter_status() says
+  // why), kInvalidArgument where the comparator's name is another's.
+  static absl::StatusOr<std::unique_ptr<TableReader>> Open(
+      const TableReaderOptions& options, std::unique_ptr<RandomAccessFile> file);
+  ~TableReader();
+
+  // --- the filter, asked before anything else. A table without one says maybe.
+  bool MayContain(uint64_t hash) const {
+    if (bloom_blocks_ != nullptr) [[likely]] {
+      return BlockedBloom::MayContain(bloom_blocks_, bloom_num_blocks_, bloom_probes_, hash);
+    }
+    return filter_ == nullptr || filter_->MayContain(hash);
+  }
+  void PrefetchFilter(uint64_t hash) const {
+    if (bloom_blocks_ != nullptr) [[likely]] {
+      BlockedBloom::Prefetch(bloom_blocks_, bloom_num_blocks_, hash);
+    } else if (filter_ != nullptr) {
+      filter_->Prefetch(hash);
+    }
+  }
+  const FilterReader* filter() const { return filter_; }  // null: there is none, or it is damaged
+  absl::Status filter_status() const;
+  // The filter block's bytes as loaded; empty where there is none.
+  std::string_view filter_bytes() const;
+  uint8_t filter_kind() const;
+
+  // Searches the newest entry that lookup sees and, where there is one, decides
+  // lookup. Does not ask the filter. Requires: an EpochGuard, which also protects
+  // lookup->pin.
+  // Errors: kDataLoss, I/O; kUnavailable where options.cache_only forbids it.
+  absl::Status Get(Lookup* lookup) const;
+
+  // The table must outlive the iterator. for_compaction: reads large pieces ahead
+  // and leaves the block cache alone.
+  std::unique_ptr<InternalIterator> NewIterator(const ReadOptions& options,
+                                                bool for_compaction = false) const;
+
+  // Bytes of the file before internal_key, to within a block.
+  uint64_t ApproximateOffsetOf(std::string_view internal_key) const;
+
+  // Reads every block, checks its checksum, its structure and the order of its
+  // keys, and the properties against what was read. The first fault is returned.
+  absl::Status Verify() const;
+
+  // Calls fn for each data block in order until it returns false.
+  absl::Status ForEachBlock(const std::function<bool(const BlockDescription&)>& fn) const;
+
+  const TableProperties& properties() const;
+  size_t MemoryBytes() const;        // index, filter and bookkeeping
+  size_t FilterMemoryBytes() const;
+  size_t IndexMemoryBytes() const;
+
+ private:
+  explicit TableReader(std::unique_ptr<TableParts> parts);
+
+  // The filter, where it is the blocked Bloom filter, without a pointer to follow: a
+  // lookup asks many tables, each for the first time in a while.
+  const char* bloom_blocks_ = nullptr;  // null: another kind, or none
+  uint64_t bloom_num_blocks_ = 0;
+  int bloom_probes_ = 0;
+  const FilterReader* filter_ = nullptr;
+  const std::unique_ptr<TableParts> parts_;
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_TABLE_TABLE_READER_H_
