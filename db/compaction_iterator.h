@@ -1,0 +1,90 @@
+#ifndef SIEVEDB_DB_COMPACTION_ITERATOR_H_
+#define SIEVEDB_DB_COMPACTION_ITERATOR_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+
+namespace sievedb {
+
+// Decides each entry's fate on its way through a flush or compaction.
+//
+// Of one user key's versions, the newest that each snapshot (and the present)
+// sees is kept, the others are dropped: nobody can see them. A tombstone that no
+// older snapshot needs is dropped where nothing below can hold its key.
+//
+// Threads: not safe for concurrent use.
+class CompactionIterator {
+ public:
+  // snapshots: ascending. key_may_exist_below is asked for tombstones only; keys
+  // come in order.
+  CompactionIterator(const InternalKeyOrder& order, InternalIterator* input,
+                     std::vector<uint64_t> snapshots,
+                     absl::AnyInvocable<bool(std::string_view user_key)> key_may_exist_below);
+
+  // Once it is set, the iteration ends soon, with kAborted. Null: never.
+  void set_cancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
+
+  void SeekToFirst();
+  bool Valid() const { return valid_; }
+  void Next();
+  std::string_view key() const { return key_; }  // internal
+  std::string_view value() const { return value_; }
+  // Whether no version of the current entry's user key was shown before it.
+  bool is_first_version() const { return is_first_version_; }
+  // kDataLoss for input keys that are malformed or out of order.
+  absl::Status status() const { return status_; }
+
+  uint64_t entries_in() const { return entries_in_; }
+  uint64_t dropped_hidden() const { return dropped_hidden_; }
+  uint64_t dropped_tombstones() const { return dropped_tombstones_; }
+
+ private:
+  // The snapshots cut the sequences into stripes: stripe i is what snapshot i sees
+  // and the one before it does not; the last one only the present sees. Of each
+  // stripe the newest version is all that anybody can see.
+  size_t StripeOf(uint64_t sequence) const {
+    if (snapshots_.empty()) return 0;
+    return static_cast<size_t>(std::lower_bound(snapshots_.begin(), snapshots_.end(), sequence) -
+                               snapshots_.begin());
+  }
+  void FindNext();
+  // Looks at the input's entry: false where its key is not in order.
+  bool CheckKey(std::string_view internal_key, bool* is_new_user_key);
+  bool Drop(std::string_view user_key, uint64_t tag, bool is_new_user_key);
+  bool Fail(absl::Status status);
+
+  const InternalKeyOrder order_;
+  InternalIterator* const input_;
+  const std::vector<uint64_t> snapshots_;
+  absl::AnyInvocable<bool(std::string_view)> key_may_exist_below_;
+  const std::atomic<bool>* cancel_ = nullptr;
+
+  bool valid_ = false;
+  std::string_view key_;
+  std::string_view value_;
+  absl::Status status_;
+  bool is_first_version_ = false;
+  // The last input entry's, whatever became of it.
+  std::string current_user_key_;
+  uint64_t current_tag_ = 0;
+  bool has_current_user_key_ = false;
+  size_t last_stripe_ = 0;       // of the last version that counts for the user key
+  bool shown_user_key_ = false;  // whether a version of it was shown
+  uint64_t entries_in_ = 0;
+  uint64_t dropped_hidden_ = 0;
+  uint64_t dropped_tombstones_ = 0;
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_COMPACTION_ITERATOR_H_

@@ -1,0 +1,254 @@
+#include "db/compaction_job.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "db/compaction_iterator.h"
+#include "db/file_names.h"
+#include "db/version_iterator.h"
+#include "table/merging_iterator.h"
+#include "table/table_builder.h"
+#include "util/clock.h"
+#include "util/status_macros.h"
+
+namespace sievedb {
+namespace {
+
+// Of grandparents that one output may overlap, in output files: what it will cost
+// to compact that output in its turn.
+constexpr uint64_t kMaxGrandparentFiles = 10;
+
+// Whether a level below the output may hold a user key. Keys are asked for in
+// order, so each level's position only moves forward.
+class LevelsBelow {
+ public:
+  LevelsBelow(const KeyOrder& order, const CompactionPlan* plan, const Version* version)
+      : order_(order), version_(version) {
+    // A flush, or a compaction within level 0, has older tables of level 0 below it.
+    unknown_ = plan == nullptr || plan->output_level == 0;
+    if (!unknown_) first_level_ = plan->bottommost ? kNumLevels : plan->output_level + 1;
+  }
+
+  bool MayHold(std::string_view user_key) {
+    if (unknown_) return true;
+    for (int level = first_level_; level < kNumLevels; ++level) {
+      const absl::Span<const FileRef> files = version_->files(level);
+      size_t& at = positions_[level];
+      while (at < files.size() && order_.Compare(UserKey(files[at]->largest), user_key) < 0) ++at;
+      if (at < files.size() && order_.Compare(UserKey(files[at]->smallest), user_key) <= 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  const KeyOrder order_;
+  const Version* const version_;
+  bool unknown_ = false;
+  int first_level_ = kNumLevels;
+  std::array<size_t, kNumLevels> positions_{};
+};
+
+// Decides where an output ends.
+class OutputCutter {
+ public:
+  OutputCutter(const JobContext& context, const CompactionPlan* plan)
+      : order_(context.order.user()), target_bytes_(context.options->target_file_bytes) {
+    // Level 0 takes one table a job: each more would be one more to search.
+    if (plan == nullptr || plan->output_level == 0) return;
+    cuts_ = true;
+    grandparents_ = plan->grandparents;
+  }
+
+  // Whether the output ends before user_key, a key that it has no version of.
+  // builder: the output, or null where there is none.
+  bool EndsBefore(std::string_view user_key, const TableBuilder* builder) {
+    if (!cuts_) return false;
+    while (next_ < grandparents_.size() &&
+           order_.Compare(UserKey(grandparents_[next_]->largest), user_key) < 0) {
+      // Those before the output's first key don't overlap it.
+      if (builder != nullptr) overlap_bytes_ += grandparents_[next_]->file_bytes;
+      ++next_;
+    }
+    return builder != nullptr && (overlap_bytes_ > kMaxGrandparentFiles * target_bytes_ ||
+                                  builder->EstimatedFileBytes() >= target_bytes_);
+  }
+  void Reset() { overlap_bytes_ = 0; }
+
+ private:
+  const KeyOrder order_;
+  const uint64_t target_bytes_;
+  absl::Span<const FileRef> grandparents_;
+  bool cuts_ = false;
+  size_t next_ = 0;
+  uint64_t overlap_bytes_ = 0;
+};
+
+class Job {
+ public:
+  Job(const JobContext& context, const CompactionPlan* plan)
+      : context_(context),
+        options_(*context.options),
+        file_system_(context.options->file_system.get()),
+        plan_(plan) {}
+
+  absl::StatusOr<JobOutput> Run(CompactionIterator* entries) {
+    absl::Status status = WriteTables(entries);
+    if (status.ok() && !output_.files.empty())
+      status = file_system_->SyncDirectory(context_.db_path);
+    if (status.ok()) status = OpenTables();
+    if (!status.ok()) {
+      DeleteTables();
+      return status;
+    }
+    output_.entries_in = entries->entries_in();
+    output_.dropped_hidden = entries->dropped_hidden();
+    output_.dropped_tombstones = entries->dropped_tombstones();
+    return std::move(output_);
+  }
+
+ private:
+  absl::Status WriteTables(CompactionIterator* entries) {
+    OutputCutter cutter(context_, plan_);
+    for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
+      if (entries->is_first_version() &&
+          cutter.EndsBefore(UserKey(entries->key()), builder_.has_value() ? &*builder_ : nullptr)) {
+        SIEVEDB_RETURN_IF_ERROR(FinishTable());
+        cutter.Reset();
+      }
+      if (!builder_.has_value()) SIEVEDB_RETURN_IF_ERROR(BeginTable());
+      SIEVEDB_RETURN_IF_ERROR(builder_->Add(entries->key(), entries->value()));
+    }
+    SIEVEDB_RETURN_IF_ERROR(entries->status());
+    return builder_.has_value() ? FinishTable() : absl::OkStatus();
+  }
+
+  absl::Status BeginTable() {
+    if (context_.cancel != nullptr && context_.cancel->load(std::memory_order_relaxed)) {
+      return absl::AbortedError("the compaction was cancelled");
+    }
+    const uint64_t number = context_.new_file_number();
+    numbers_.push_back(number);
+    SIEVEDB_ASSIGN_OR_RETURN(
+        file_, file_system_->NewWritableFile(TableFileName(context_.db_path, number)));
+    TableBuilderOptions options;
+    options.order = context_.order;
+    options.filter_policy = options_.filter_policy.get();
+    options.filter_context.level = plan_ == nullptr ? 0 : plan_->output_level;
+    options.filter_context.bottommost = plan_ != nullptr && plan_->bottommost;
+    options.compression = options_.compression;
+    options.block_bytes = options_.block_bytes;
+    options.block_restart_interval = options_.block_restart_interval;
+    options.bytes_per_writeback = options_.bytes_per_writeback;
+    options.rate_limiter = options_.rate_limiter.get();
+    options.rate_priority =
+        plan_ == nullptr ? RateLimiter::Priority::kHigh : RateLimiter::Priority::kLow;
+    options.file_number = number;
+    options.db_id = context_.db_id;
+    options.creation_seconds = WallSeconds();
+    builder_.emplace(options, file_.get());
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishTable() {
+    const uint64_t entries = builder_->entries();
+    SIEVEDB_ASSIGN_OR_RETURN(const TableSummary summary, builder_->Finish());
+    builder_.reset();
+    SIEVEDB_RETURN_IF_ERROR(file_->Sync());
+    SIEVEDB_RETURN_IF_ERROR(file_->Close());
+    file_.reset();
+    const TableProperties& properties = summary.properties;
+    assert(properties.entries == entries);
+    auto meta = std::make_shared<FileMeta>();
+    meta->number = numbers_.back();
+    meta->file_bytes = summary.file_bytes;
+    meta->tail_bytes = summary.tail_bytes;
+    meta->smallest = properties.smallest_key;
+    meta->largest = properties.largest_key;
+    meta->smallest_sequence = properties.smallest_sequence;
+    meta->largest_sequence = properties.largest_sequence;
+    meta->entries = entries;
+    meta->tombstones = properties.tombstones;
+    meta->raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;
+    output_.entries_out += entries;
+    output_.bytes_written += summary.file_bytes;
+    output_.files.push_back(std::move(meta));
+    return absl::OkStatus();
+  }
+
+  // What can't be read back must not replace its input.
+  absl::Status OpenTables() {
+    for (const std::shared_ptr<FileMeta>& file : output_.files) {
+      SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, context_.opener->Get(*file));
+      const uint64_t found = table->properties().entries;
+      if (options_.paranoid_checks && found != file->entries) {
+        return absl::DataLossError(
+            absl::StrFormat("%s: a table that was just written, expected %d entries, found %d",
+                            TableFileName(context_.db_path, file->number), file->entries, found));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void DeleteTables() {
+    builder_.reset();
+    file_.reset();
+    output_.files.clear();  // closes them
+    for (const uint64_t number : numbers_) {
+      // One that stays is deleted when the database is opened next.
+      file_system_->DeleteFile(TableFileName(context_.db_path, number)).IgnoreError();
+    }
+  }
+
+  const JobContext& context_;
+  const Options& options_;
+  FileSystem* const file_system_;
+  const CompactionPlan* const plan_;
+  std::vector<uint64_t> numbers_;       // of all files that were begun
+  std::unique_ptr<WritableFile> file_;  // the one that is being written
+  std::optional<TableBuilder> builder_;
+  JobOutput output_;
+};
+
+}  // namespace
+
+absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
+                                 std::vector<uint64_t> snapshots, const CompactionPlan* plan,
+                                 const Version* version) {
+  assert(plan == nullptr || version != nullptr);
+  LevelsBelow below(context.order.user(), plan, version);
+  CompactionIterator entries(
+      context.order, input, std::move(snapshots),
+      [&below](std::string_view user_key) { return below.MayHold(user_key); });
+  entries.set_cancel(context.cancel);
+  return Job(context, plan).Run(&entries);
+}
+
+absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,
+                                                               const CompactionPlan& plan) {
+  const ReadOptions options;
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  const auto append_run = [&](const std::vector<FileRef>& files) {
+    if (files.empty()) return;
+    children.push_back(NewRunIterator(context.order, {absl::MakeConstSpan(files), nullptr, {}},
+                                      context.opener, options, /*for_compaction=*/true));
+  };
+  if (plan.input_level == 0) {
+    for (const FileRef& file : plan.inputs) {
+      SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, context.opener->Get(*file));
+      children.push_back(table->NewIterator(options, /*for_compaction=*/true));
+    }
+  } else {
+    append_run(plan.inputs);
+  }
+  append_run(plan.output_inputs);
+  if (children.size() == 1) return std::move(children.front());
+  return NewMergingIterator(context.order, std::move(children));
+}
+
+}  // namespace sievedb

@@ -1,0 +1,63 @@
+#ifndef SIEVEDB_DB_COMPACTION_JOB_H_
+#define SIEVEDB_DB_COMPACTION_JOB_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "db/compaction_picker.h"
+#include "db/file_meta.h"
+#include "db/table_opener.h"
+#include "db/version.h"
+#include "sievedb/options.h"
+#include "table/internal_iterator.h"
+
+namespace sievedb {
+
+// What every job of a database needs. All pointers outlive the job.
+struct JobContext {
+  const Options* options = nullptr;  // sanitized
+  InternalKeyOrder order{BytewiseComparator()};
+  std::string db_path;
+  uint64_t db_id = 0;
+  TableOpener* opener = nullptr;
+  StatisticsImpl* statistics = nullptr;
+  std::function<uint64_t()> new_file_number;
+  const std::atomic<bool>* cancel = nullptr;  // set: stop soon, with kAborted
+};
+
+struct JobOutput {
+  std::vector<std::shared_ptr<FileMeta>> files;  // synced, directory synced, opened
+  uint64_t entries_in = 0;
+  uint64_t entries_out = 0;
+  uint64_t dropped_hidden = 0;
+  uint64_t dropped_tombstones = 0;
+  uint64_t bytes_written = 0;
+};
+
+// A flush is a compaction whose input is memtables: writes the entries of input
+// as tables. On error (kAborted for cancel) the files written so far are deleted.
+//
+// plan null: a flush into one table of level 0. Otherwise outputs are cut at
+// target_file_bytes (never between two versions of a user key) and where they
+// would overlap more than 10 such tables of plan->grandparents; version is what
+// the plan was picked from.
+// Each new table is opened and, where options.paranoid_checks, its entry count is
+// checked against what was written.
+absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
+                                 std::vector<uint64_t> snapshots, const CompactionPlan* plan,
+                                 const Version* version);
+
+// The merged input of a plan, reading ahead, past the block cache. plan and the
+// context's opener must outlive it.
+absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,
+                                                               const CompactionPlan& plan);
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_COMPACTION_JOB_H_

@@ -1,0 +1,83 @@
+#ifndef SIEVEDB_DB_COMPACTION_PICKER_H_
+#define SIEVEDB_DB_COMPACTION_PICKER_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "db/version.h"
+#include "sievedb/options.h"
+
+namespace sievedb {
+
+// What one compaction does: merges inputs into tables of output_level.
+struct CompactionPlan {
+  int input_level = 0;
+  int output_level = 0;
+  std::vector<FileRef> inputs;          // of input_level; level 0: newest first
+  std::vector<FileRef> output_inputs;   // of output_level, those that overlap
+  std::vector<FileRef> grandparents;    // of output_level + 1: outputs are cut where
+                                        // they would overlap too much of it
+  bool trivial_move = false;            // inputs change level as they are
+  bool bottommost = false;              // nothing below output_level overlaps
+  double score = 0;
+  std::string reason;                   // for LOG: "level 0 has 4 files", …
+
+  std::string smallest;  // user keys: range of all inputs
+  std::string largest;
+  uint64_t InputBytes() const;
+};
+
+// Compactions that are running: their tables, and where their outputs will be.
+struct CompactionsInProgress {
+  struct Range {
+    int input_level;
+    int output_level;
+    std::string smallest, largest;  // user keys
+  };
+  std::set<uint64_t> busy_files;
+  std::vector<Range> ranges;
+};
+
+// Level sizes follow from the last level's, as in RocksDB's dynamic mode: the last
+// level's target is its size, each level above has a share of
+// 1 / level_size_multiplier, down to the first that would fall below
+// level_base_bytes. Level 0 is compacted into that one, base_level; levels between
+// are empty.
+struct LevelTargets {
+  int base_level = kNumLevels - 1;
+  std::array<uint64_t, kNumLevels> bytes{};
+};
+LevelTargets ComputeLevelTargets(const Options& options, const Version& version);
+
+// Each level's score: >= 1 wants compaction. Level 0: files over trigger (and bytes
+// over base). Others: bytes (without busy files) over target.
+std::array<double, kNumLevels> ComputeScores(const Options& options, const Version& version,
+                                             const CompactionsInProgress& running);
+
+// The most urgent compaction that can start beside those that run, or nullopt.
+// Pure: the same arguments give the same plan.
+std::optional<CompactionPlan> PickCompaction(const Options& options, const Version& version,
+                                             const CompactionsInProgress& running);
+
+// One step of a manual compaction: tables of input_level that overlap user keys
+// [begin, end] (null: open) into output_level (the same level: rewritten in
+// place). nullopt where there is nothing to do or what it needs is busy: *busy
+// tells the two apart. A step takes a bounded number of bytes; *next_begin is
+// where the next one goes on (empty optional: this was the last).
+std::optional<CompactionPlan> PickManual(const Options& options, const Version& version,
+                                         const CompactionsInProgress& running, int input_level,
+                                         int output_level, const std::string_view* begin,
+                                         const std::string_view* end, bool* busy,
+                                         std::optional<std::string>* next_begin);
+
+// Bytes that compactions would have to write until no level is above its target.
+uint64_t PendingCompactionBytes(const Options& options, const Version& version);
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_COMPACTION_PICKER_H_

@@ -1,0 +1,458 @@
+// Opening a database: options, lock, MANIFEST, recovery from WALs; closing and
+// destroying it.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "db/db_impl.h"
+#include "db/file_names.h"
+#include "db/log_reader.h"
+#include "db/write_batch_internal.h"
+#include "sievedb/version.h"
+#include "util/clock.h"
+#include "util/compression.h"
+#include "util/epoch.h"
+#include "util/status_macros.h"
+
+namespace sievedb {
+namespace {
+
+// Opening an existing database beside a writer that deletes files: the MANIFEST
+// that CURRENT names, or a table that it names, may be gone by the time it is
+// opened. Then CURRENT has moved on.
+constexpr int kReadOnlyAttempts = 5;
+
+Options Sanitize(const Options& options) {
+  Options sanitized = options;
+  if (sanitized.file_system == nullptr) sanitized.file_system = PosixFileSystem();
+  if (sanitized.block_cache == nullptr) {
+    sanitized.block_cache = NewBlockCache(sanitized.block_cache_bytes);
+  }
+  if (sanitized.background_pool == nullptr) {
+    sanitized.background_pool = NewThreadPool(sanitized.max_background_jobs);
+  }
+  return sanitized;
+}
+
+}  // namespace
+
+DB::~DB() = default;
+
+absl::StatusOr<std::unique_ptr<DB>> DB::Open(const Options& options, const std::string& path) {
+  return DBImpl::OpenImpl(options, path, /*read_only=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<DB>> DB::OpenReadOnly(const Options& options,
+                                                     const std::string& path) {
+  absl::StatusOr<std::unique_ptr<DB>> db;
+  for (int attempt = 0; attempt < kReadOnlyAttempts; ++attempt) {
+    db = DBImpl::OpenImpl(options, path, /*read_only=*/true);
+    const bool moved_on = db.status().code() == absl::StatusCode::kDataLoss ||
+                          db.status().code() == absl::StatusCode::kNotFound;
+    if (!moved_on) break;
+  }
+  return db;
+}
+
+absl::StatusOr<std::unique_ptr<DB>> DBImpl::OpenImpl(const Options& options,
+                                                     const std::string& path, bool read_only) {
+  SIEVEDB_RETURN_IF_ERROR(options.Validate());
+  if (path.empty()) return absl::InvalidArgumentError("the path of a database is empty");
+  Options sanitized = Sanitize(options);
+  if (read_only) {
+    // The writer may delete a table at any time; an open file can still be read.
+    sanitized.max_open_files = 0;
+  }
+  std::unique_ptr<DBImpl> db(new DBImpl(sanitized, path, read_only));
+  SIEVEDB_RETURN_IF_ERROR(db->Start());
+  return db;
+}
+
+DBImpl::DBImpl(const Options& sanitized, const std::string& path, bool read_only)
+    : options_(sanitized),
+      path_(path),
+      read_only_(read_only),
+      order_(options_.comparator),
+      file_system_(options_.file_system.get()),
+      statistics_(static_cast<StatisticsImpl*>(options_.statistics.get())),
+      opened_micros_(NowMicros()),
+      snapshots_(std::make_shared<SnapshotList>()),
+      event_log_(std::make_unique<EventLog>()),
+      opener_(std::make_unique<TableOpener>(options_, path_)),
+      memtable_(RefPtr<MemTable>::New(order_, 0)) {
+  active_ = memtable_.get();
+}
+
+DBImpl::~DBImpl() { Close().IgnoreError(); }
+
+absl::Status DBImpl::Start() {
+  SIEVEDB_RETURN_IF_ERROR(OpenFiles());
+  if (read_only_) {
+    SIEVEDB_RETURN_IF_ERROR(OpenAllTables());
+  } else {
+    SIEVEDB_RETURN_IF_ERROR(StartLogging());
+    WriteOptionsFile();
+    DeleteUnknownFiles();
+  }
+  MutexLock lock(&mu_);
+  manifest_in_use_ = versions_->manifest_file_number();
+  InstallView();
+  UpdateStall();
+  if (!read_only_) {
+    Schedule(ThreadPool::Priority::kLow, &DBImpl::OpenTablesInBackground);
+    MaybeSchedule();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DBImpl::OpenFiles() {
+  SIEVEDB_ASSIGN_OR_RETURN(const bool exists, file_system_->FileExists(CurrentFileName(path_)));
+  if (!exists && (read_only_ || !options_.create_if_missing)) {
+    return absl::NotFoundError(path_ + ": no database is here (CURRENT is missing)");
+  }
+  if (exists && options_.error_if_exists && !read_only_) {
+    return absl::AlreadyExistsError(path_ + ": a database is here already");
+  }
+  if (!read_only_) {
+    SIEVEDB_RETURN_IF_ERROR(file_system_->CreateDirectory(path_));
+    SIEVEDB_ASSIGN_OR_RETURN(lock_, file_system_->LockFile(LockFileName(path_)));
+    event_log_ = std::make_unique<EventLog>(file_system_, EventLogFileName(path_));
+    event_log_->Write(absl::StrFormat("opening %s with sievedb %d.%d.%d", path_,
+                                      SIEVEDB_VERSION_MAJOR, SIEVEDB_VERSION_MINOR,
+                                      SIEVEDB_VERSION_PATCH));
+  }
+  versions_ = std::make_unique<VersionSet>(options_, path_, opener_.get(), event_log_.get());
+  SIEVEDB_RETURN_IF_ERROR(exists ? versions_->Recover() : versions_->Create());
+  wals_ = std::make_unique<WalSet>(file_system_, path_,
+                                   options_.write_buffer_bytes + options_.write_buffer_bytes / 8);
+  return ReplayWals();
+}
+
+// --- recovery
+
+// What replaying the WALs has come to.
+struct DBImpl::Replay {
+  uint64_t last_sequence = 0;
+  LogPredecessor end;    // the WAL that was read last, and where its records end
+  bool stopped = false;  // the history ends before the next WAL
+  bool dropped = false;  // bytes that were written are not part of the history
+  VersionEdit edit;      // tables that were written on the way
+};
+
+absl::Status DBImpl::ReplayWals() {
+  SIEVEDB_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system_->GetChildren(path_));
+  std::vector<uint64_t> wals;
+  for (const std::string& name : names) {
+    const std::optional<ParsedFileName> parsed = ParseFileName(name);
+    if (!parsed.has_value()) continue;
+    // No number is ever used twice, not even that of a file which a crash left.
+    versions_->ReserveFileNumber(parsed->number);
+    if (parsed->kind == FileKind::kWal && parsed->number >= versions_->log_number()) {
+      wals.push_back(parsed->number);
+    }
+  }
+  std::sort(wals.begin(), wals.end());
+
+  Replay replay;
+  replay.last_sequence = versions_->last_sequence();
+  for (const uint64_t number : wals) {
+    if (replay.stopped) {
+      replay.dropped = true;
+      event_log_->Write(absl::StrFormat("recovery leaves out WAL %06d: it follows a gap", number));
+      continue;
+    }
+    SIEVEDB_RETURN_IF_ERROR(ReplayWal(number, &replay));
+    if (!replay.stopped) wals_->AddRecovered(number);
+  }
+  last_sequence_ = replay.last_sequence;
+  visible_sequence_.store(replay.last_sequence, std::memory_order_release);
+  versions_->SetLastSequence(replay.last_sequence);
+  if (read_only_) return absl::OkStatus();
+
+  // Where all is whole, what was read stays in the memtable and in its WALs.
+  // Otherwise it is made durable, so that the damaged WALs go and the cut is final.
+  const bool settle = replay.dropped || !replay.edit.added_files.empty();
+  if (settle) SIEVEDB_RETURN_IF_ERROR(FlushReplayed(&replay));
+  const uint64_t wal = versions_->NewFileNumber();
+  SIEVEDB_RETURN_IF_ERROR(wals_->Switch(wal, settle ? LogPredecessor{} : replay.end));
+  if (settle) {
+    replay.edit.log_number = wal;
+    SIEVEDB_RETURN_IF_ERROR(versions_->Apply(&replay.edit));
+    wals_->RemoveBelow(wal);
+  }
+  MutexLock lock(&mu_);
+  memtable_first_wal_ = settle || wals.empty() ? wal : wals.front();
+  return absl::OkStatus();
+}
+
+absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
+  const std::string path = WalFileName(path_, number);
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_system_->FileSize(path));
+  SIEVEDB_ASSIGN_OR_RETURN(auto file, file_system_->NewRandomAccessFile(path));
+  SIEVEDB_ASSIGN_OR_RETURN(
+      auto reader, LogReader::Open(std::move(file), file_bytes, path, LogKind::kWal, number));
+
+  // A WAL goes on only where its predecessor was read to the end that it had.
+  const LogPredecessor before = reader->predecessor();
+  const bool needs_predecessor =
+      before.file_number >= versions_->log_number() && before.end > kLogHeaderBytes;
+  if (needs_predecessor &&
+      (before.file_number != replay->end.file_number || before.end > replay->end.end)) {
+    if (before.file_number > replay->end.file_number && !read_only_ &&
+        options_.wal_recovery == WalRecovery::kStrict) {
+      return absl::DataLossError(absl::StrFormat(
+          "%s: offset 24: it continues WAL %06d, which is missing", path, before.file_number));
+    }
+    event_log_->Write(absl::StrFormat(
+        "recovery ends at WAL %06d: its predecessor %06d has %d bytes of records, it had %d",
+        number, before.file_number, replay->end.end, before.end));
+    replay->stopped = replay->dropped = true;
+    return absl::OkStatus();
+  }
+
+  WriteBatch batch;
+  uint64_t records = 0;
+  while (true) {
+    std::string_view record;
+    absl::StatusOr<bool> more = reader->ReadRecord(&record);
+    if (more.ok() && *more) {
+      const absl::Status parsed = WriteBatchInternal::SetBytes(&batch, record);
+      if (!parsed.ok()) {
+        more = absl::DataLossError(absl::StrFormat("%s: record that ends at offset %d: %s", path,
+                                                   reader->offset(), parsed.message()));
+      }
+    }
+    if (!more.ok()) {
+      const bool salvage = options_.wal_recovery == WalRecovery::kSalvage &&
+                           more.status().code() == absl::StatusCode::kDataLoss;
+      if (!salvage) return more.status();
+      event_log_->Write("recovery keeps what comes before: " + more.status().ToString());
+      replay->stopped = replay->dropped = true;
+      break;
+    }
+    if (!*more) break;
+    const uint64_t first = WriteBatchInternal::Sequence(batch);
+    const uint64_t last = first + batch.Count() - 1;
+    ++records;
+    // A flushed memtable's WAL may still be read, together with a newer one's.
+    if (batch.Count() == 0 || last <= replay->last_sequence) continue;
+    if (first <= replay->last_sequence) {
+      return absl::DataLossError(
+          absl::StrFormat("%s: record that ends at offset %d: sequence %d, expected above %d", path,
+                          reader->offset(), first, replay->last_sequence));
+    }
+    SIEVEDB_RETURN_IF_ERROR(WriteBatchInternal::InsertInto(batch, first, active_));
+    replay->last_sequence = last;
+    if (!read_only_ && active_->MemoryBytes() >= options_.write_buffer_bytes) {
+      SIEVEDB_RETURN_IF_ERROR(FlushReplayed(replay));
+    }
+  }
+  replay->end = {number, reader->offset()};
+  if (reader->torn_bytes() > 0) replay->dropped = true;
+  event_log_->Write(absl::StrFormat("recovered WAL %06d: %d records, %d bytes%s", number, records,
+                                    reader->offset(),
+                                    reader->torn_bytes() > 0 ? ", a torn tail is cut" : ""));
+  return absl::OkStatus();
+}
+
+absl::Status DBImpl::FlushReplayed(Replay* replay) {
+  if (active_->empty()) return absl::OkStatus();
+  versions_->SetLastSequence(replay->last_sequence);
+  const auto input = active_->NewIterator();
+  SIEVEDB_ASSIGN_OR_RETURN(
+      const JobOutput output,
+      RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr));
+  for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
+  MutexLock lock(&mu_);
+  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++);
+  active_ = memtable_.get();
+  return absl::OkStatus();
+}
+
+absl::Status DBImpl::StartLogging() {
+  const std::shared_ptr<const Version> version = versions_->current();
+  int tables = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    tables += static_cast<int>(version->files(level).size());
+  }
+  event_log_->Write(absl::StrFormat("open: %d tables, sequence %d, WAL %06d", tables,
+                                    last_sequence_, wals_->current_number()));
+  return absl::OkStatus();
+}
+
+// For people; nothing reads it back.
+void DBImpl::WriteOptionsFile() {
+  std::vector<std::string> lines = {
+      absl::StrFormat("sievedb = %d.%d.%d", SIEVEDB_VERSION_MAJOR, SIEVEDB_VERSION_MINOR,
+                      SIEVEDB_VERSION_PATCH),
+      absl::StrFormat("comparator = %s", options_.comparator->Name()),
+      absl::StrFormat("paranoid_checks = %d", options_.paranoid_checks),
+      absl::StrFormat("write_buffer_bytes = %d", options_.write_buffer_bytes),
+      absl::StrFormat("max_write_buffers = %d", options_.max_write_buffers),
+      absl::StrFormat("block_cache_bytes = %d", options_.block_cache->CapacityBytes()),
+      absl::StrFormat("max_open_files = %d", options_.max_open_files),
+      absl::StrFormat("block_bytes = %d", options_.block_bytes),
+      absl::StrFormat("block_restart_interval = %d", options_.block_restart_interval),
+      absl::StrFormat("compression = %s", CompressionName(options_.compression)),
+      absl::StrFormat("filter_policy = %s",
+                      options_.filter_policy == nullptr ? "none" : options_.filter_policy->Name()),
+      absl::StrFormat("filter_bits_per_key = %g",
+                      options_.filter_policy == nullptr
+                          ? 0
+                          : options_.filter_policy->BitsPerKey(FilterContext())),
+      absl::StrFormat("level0_file_trigger = %d", options_.level0_file_trigger),
+      absl::StrFormat("level0_slowdown_trigger = %d", options_.level0_slowdown_trigger),
+      absl::StrFormat("level0_stop_trigger = %d", options_.level0_stop_trigger),
+      absl::StrFormat("level_base_bytes = %d", options_.level_base_bytes),
+      absl::StrFormat("level_size_multiplier = %g", options_.level_size_multiplier),
+      absl::StrFormat("target_file_bytes = %d", options_.target_file_bytes),
+      absl::StrFormat("soft_pending_compaction_bytes = %d", options_.soft_pending_compaction_bytes),
+      absl::StrFormat("hard_pending_compaction_bytes = %d", options_.hard_pending_compaction_bytes),
+      absl::StrFormat("disable_auto_compaction = %d", options_.disable_auto_compaction),
+      absl::StrFormat("max_background_jobs = %d", options_.max_background_jobs),
+      absl::StrFormat("bytes_per_writeback = %d", options_.bytes_per_writeback),
+  };
+  const std::string path = OptionsFileName(path_, versions_->NewFileNumber());
+  absl::StatusOr<std::unique_ptr<WritableFile>> file = file_system_->NewWritableFile(path);
+  absl::Status status = file.status();
+  if (file.ok()) status = (*file)->Append(absl::StrJoin(lines, "\n") + "\n");
+  if (file.ok()) status.Update((*file)->Close());
+  // Nobody depends on it.
+  if (!status.ok()) event_log_->Write("OPTIONS is not written: " + status.ToString());
+}
+
+// Deletes what a crash, or a deletion that failed, left behind.
+void DBImpl::DeleteUnknownFiles() {
+  const absl::StatusOr<std::vector<std::string>> names = file_system_->GetChildren(path_);
+  if (!names.ok()) return;
+  std::set<uint64_t> live;
+  const std::shared_ptr<const Version> version = versions_->current();
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version->files(level)) live.insert(file->number);
+  }
+  uint64_t newest_options = 0;
+  for (const std::string& name : *names) {
+    const auto parsed = ParseFileName(name);
+    if (parsed.has_value() && parsed->kind == FileKind::kOptions) {
+      newest_options = std::max(newest_options, parsed->number);
+    }
+  }
+  for (const std::string& name : *names) {
+    const std::optional<ParsedFileName> parsed = ParseFileName(name);
+    if (!parsed.has_value()) continue;
+    bool keep = true;
+    switch (parsed->kind) {
+      case FileKind::kTable:
+        keep = live.contains(parsed->number);
+        break;
+      case FileKind::kWal:
+        keep = parsed->number >= versions_->log_number();
+        break;
+      case FileKind::kManifest:
+        keep = parsed->number >= versions_->manifest_file_number();
+        break;
+      case FileKind::kOptions:
+        keep = parsed->number == newest_options;
+        break;
+      case FileKind::kTemporary:
+        keep = false;
+        break;
+      case FileKind::kCurrent:
+      case FileKind::kLock:
+      case FileKind::kEventLog:
+        break;
+    }
+    if (keep) continue;
+    event_log_->Write("deleting " + name + ", which nothing refers to");
+    // One that stays is tried again when the database is opened next.
+    file_system_->DeleteFile(path_ + "/" + name).IgnoreError();
+  }
+}
+
+absl::Status DBImpl::OpenAllTables() {
+  const std::shared_ptr<const Version> version = versions_->current();
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version->files(level)) {
+      if (shutting_down_.load()) return absl::OkStatus();
+      const absl::Status status = opener_->Get(*file).status();
+      if (!status.ok() && options_.paranoid_checks) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The first reads should not pay for opening tables, and Open should not wait for
+// it. An error shows again where a read needs the table.
+void DBImpl::OpenTablesInBackground() {
+  const absl::Status status = OpenAllTables();
+  if (!status.ok()) event_log_->Write("opening tables: " + status.ToString());
+}
+
+// --- closing
+
+absl::Status DBImpl::Close() {
+  {
+    MutexLock lock(&mu_);
+    if (closed_) return close_status_;
+  }
+  absl::Status status;
+  // Writes without a WAL have no other way to survive.
+  if (unlogged_writes_.load(std::memory_order_relaxed)) status = Flush(FlushOptions());
+  shutting_down_.store(true);
+  std::thread resume_thread;
+  bool failed = false;
+  {
+    MutexLock lock(&mu_);
+    changed_.SignalAll();
+    while (scheduled_ > 0) changed_.Wait(&mu_);
+    resume_thread = std::move(resume_thread_);
+    failed = !background_error_.ok();
+  }
+  if (resume_thread.joinable()) resume_thread.join();
+  // After an error nothing is synced as if it could still succeed.
+  if (wals_ != nullptr) status.Update(wals_->Close(/*sync=*/!failed && !read_only_));
+  {
+    MutexLock lock(&mu_);
+    closed_ = true;
+    close_status_ = status;
+    must_look_.store(true, std::memory_order_release);
+    ReadView* const last = view_.exchange(nullptr, std::memory_order_acq_rel);
+    if (last != nullptr) last->RetireRef();
+    immutables_.clear();
+    changed_.SignalAll();
+  }
+  EpochSynchronize();
+  if (versions_ != nullptr && !read_only_) DeleteObsoleteTables();
+  event_log_->Write("closed");
+  lock_ = nullptr;
+  return status;
+}
+
+absl::Status DestroyDB(const Options& options, const std::string& path) {
+  const std::shared_ptr<FileSystem> file_system =
+      options.file_system != nullptr ? options.file_system : PosixFileSystem();
+  const absl::StatusOr<std::vector<std::string>> names = file_system->GetChildren(path);
+  if (names.status().code() == absl::StatusCode::kNotFound) return absl::OkStatus();
+  SIEVEDB_RETURN_IF_ERROR(names.status());
+  bool has_database = false;
+  for (const std::string& name : *names) has_database |= ParseFileName(name).has_value();
+  if (!has_database) return absl::OkStatus();
+  SIEVEDB_ASSIGN_OR_RETURN(const auto lock, file_system->LockFile(LockFileName(path)));
+  absl::Status status;
+  bool others = false;
+  for (const std::string& name : *names) {
+    const std::optional<ParsedFileName> parsed = ParseFileName(name);
+    if (!parsed.has_value()) {
+      others = true;
+    } else if (parsed->kind != FileKind::kLock) {
+      status.Update(file_system->DeleteFile(path + "/" + name));
+    }
+  }
+  status.Update(file_system->DeleteFile(LockFileName(path)));
+  if (status.ok() && !others) status = file_system->DeleteDirectory(path);
+  return status;
+}
+
+}  // namespace sievedb

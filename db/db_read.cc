@@ -1,0 +1,159 @@
+// Reads: Get, MultiGet, MayContain, iterators and snapshots.
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "db/db_impl.h"
+#include "table/merging_iterator.h"
+#include "util/epoch.h"
+#include "util/status_macros.h"
+
+namespace sievedb {
+namespace {
+
+// Without a message, which allocates nothing.
+absl::Status KeyNotFound() { return absl::Status(absl::StatusCode::kNotFound, ""); }
+
+absl::Status ClosedError() { return absl::FailedPreconditionError("the database is closed"); }
+
+void GiveTo(PinnedValue* value, Lookup* lookup) {
+  if (lookup->pin) {
+    const std::string_view bytes = lookup->value;
+    value->AssignPinned(bytes, &BlockBuffer::Release, lookup->pin.TakeReference());
+  } else {
+    value->AssignCopy(lookup->value);
+  }
+}
+
+}  // namespace
+
+// memtable -> immutables -> tables, newest first, until one of them decides.
+absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
+  view.memtable->Get(lookup);
+  for (const RefPtr<MemTable>& immutable : view.immutables) {
+    if (lookup->decided()) break;
+    immutable->Get(lookup);
+  }
+  if (lookup->decided()) {
+    Count(lookup->statistics, Counter::kGetMemtableHits);
+  } else {
+    SIEVEDB_RETURN_IF_ERROR(view.version->Get(lookup));
+  }
+  if (lookup->state != Lookup::State::kFound) return KeyNotFound();
+  Count(lookup->statistics, Counter::kGetHits);
+  return absl::OkStatus();
+}
+
+template <typename Found>
+absl::Status DBImpl::GetWith(const ReadOptions& options, std::string_view key, Found found) {
+  const LatencyTimer timer(statistics_, Latency::kGet, LatencyTimer::When::kSampled);
+  Count(statistics_, Counter::kGets);
+  const EpochGuard guard;
+  const ReadView* const seen = view();
+  if (seen == nullptr) return ClosedError();
+  const uint64_t sequence = options.snapshot != nullptr
+                                ? options.snapshot->sequence()
+                                : visible_sequence_.load(std::memory_order_acquire);
+  Lookup lookup(key, sequence, order_.user(), options, statistics_);
+  SIEVEDB_RETURN_IF_ERROR(Find(*seen, &lookup));
+  found(&lookup);
+  return absl::OkStatus();
+}
+
+absl::Status DBImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
+  return GetWith(options, key, [value](Lookup* lookup) {
+    value->assign(lookup->value.data(), lookup->value.size());
+  });
+}
+
+absl::Status DBImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
+  value->Reset();
+  return GetWith(options, key, [value](Lookup* lookup) { GiveTo(value, lookup); });
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, absl::Span<const std::string_view> keys,
+                      absl::Span<PinnedValue> values, absl::Span<absl::Status> statuses) {
+  assert(keys.size() == values.size() && keys.size() == statuses.size());
+  const LatencyTimer timer(statistics_, Latency::kMultiGet, LatencyTimer::When::kAlways);
+  Count(statistics_, Counter::kMultiGetKeys, keys.size());
+  const EpochGuard guard;
+  const ReadView* const seen = view();
+  // One view and one sequence for all keys: they are read as of one moment.
+  const uint64_t sequence = options.snapshot != nullptr
+                                ? options.snapshot->sequence()
+                                : visible_sequence_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    values[i].Reset();
+    if (seen == nullptr) {
+      statuses[i] = ClosedError();
+      continue;
+    }
+    Lookup lookup(keys[i], sequence, order_.user(), options, statistics_);
+    statuses[i] = Find(*seen, &lookup);
+    if (statuses[i].ok()) GiveTo(&values[i], &lookup);
+  }
+}
+
+bool DBImpl::MayContain(const ReadOptions& options, std::string_view key) {
+  const EpochGuard guard;
+  const ReadView* const seen = view();
+  if (seen == nullptr) return true;
+  const uint64_t sequence = options.snapshot != nullptr
+                                ? options.snapshot->sequence()
+                                : visible_sequence_.load(std::memory_order_acquire);
+  Lookup lookup(key, sequence, order_.user(), options, statistics_);
+  seen->memtable->Get(&lookup);
+  for (const RefPtr<MemTable>& immutable : seen->immutables) {
+    if (lookup.decided()) break;
+    immutable->Get(&lookup);
+  }
+  if (lookup.decided()) return lookup.state == Lookup::State::kFound;
+  return seen->version->MayContain(lookup);
+}
+
+absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& options) {
+  IteratorSource source;
+  const ReadView* pinned = nullptr;
+  {
+    const EpochGuard guard;
+    pinned = view();
+    if (pinned == nullptr) return ClosedError();
+    pinned->Ref();
+    source.sequence = options.snapshot != nullptr
+                          ? options.snapshot->sequence()
+                          : visible_sequence_.load(std::memory_order_acquire);
+  }
+  // Letting go of the view may make tables obsolete; nobody else may come by to
+  // delete them.
+  source.view = std::shared_ptr<const void>(pinned, [this](const void* object) {
+    static_cast<const ReadView*>(object)->Unref();
+    DeleteObsoleteTables();
+  });
+
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  if (!pinned->memtable->empty()) children.push_back(pinned->memtable->NewIterator());
+  for (const RefPtr<MemTable>& immutable : pinned->immutables) {
+    children.push_back(immutable->NewIterator());
+  }
+  const std::string* lower = options.lower_bound ? &*options.lower_bound : nullptr;
+  const std::string* upper = options.upper_bound ? &*options.upper_bound : nullptr;
+  SIEVEDB_RETURN_IF_ERROR(pinned->version->AppendIterators(options, lower, upper, &children));
+  source.entries = NewMergingIterator(order_, std::move(children));
+  return source;
+}
+
+std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
+  return NewDBIterator(order_, options, statistics_,
+                       [this, options] { return MakeIteratorSource(options); });
+}
+
+std::shared_ptr<const Snapshot> DBImpl::GetSnapshot() {
+  return snapshots_->Create([this] { return visible_sequence_.load(std::memory_order_acquire); });
+}
+
+uint64_t DBImpl::LatestSequence() const {
+  return visible_sequence_.load(std::memory_order_acquire);
+}
+
+}  // namespace sievedb

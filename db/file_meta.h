@@ -1,0 +1,76 @@
+#ifndef SIEVEDB_DB_FILE_META_H_
+#define SIEVEDB_DB_FILE_META_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "table/table_reader.h"
+#include "util/mutex.h"
+
+namespace sievedb {
+
+inline constexpr int kNumLevels = 7;
+
+// Tables that no version refers to any more, waiting to be deleted.
+// Threads: safe.
+class ObsoleteTables {
+ public:
+  struct Entry {
+    uint64_t number;
+    uint64_t file_bytes;
+  };
+  void Add(Entry entry) {
+    MutexLock lock(&mu_);
+    entries_.push_back(entry);
+  }
+  std::vector<Entry> Take() {
+    MutexLock lock(&mu_);
+    return std::exchange(entries_, {});
+  }
+
+ private:
+  Mutex mu_;
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mu_);
+};
+
+// One table of a database, as the MANIFEST describes it, and the open table once
+// it is open. Shared by every version that has the table; when the last of them
+// goes and the table was removed from the current version, it is obsolete.
+//
+// Threads: the description is constant; the rest is atomic.
+struct FileMeta {
+  FileMeta() = default;
+  ~FileMeta() {
+    delete table.load(std::memory_order_acquire);
+    if (removed.load(std::memory_order_acquire) && obsolete_tables != nullptr) {
+      obsolete_tables->Add({number, file_bytes});
+    }
+  }
+  FileMeta(const FileMeta&) = delete;
+  FileMeta& operator=(const FileMeta&) = delete;
+
+  uint64_t number = 0;
+  uint64_t file_bytes = 0;
+  uint64_t tail_bytes = 0;
+  std::string smallest;  // internal keys
+  std::string largest;
+  uint64_t smallest_sequence = 0;
+  uint64_t largest_sequence = 0;
+  uint64_t entries = 0;
+  uint64_t tombstones = 0;
+  uint64_t raw_bytes = 0;  // keys and values, uncompressed
+
+  // Null until it is opened (TableOpener). Release-stored once, acquire-loaded.
+  mutable std::atomic<TableReader*> table{nullptr};
+  // Set when a version edit removes the table from the current version.
+  mutable std::atomic<bool> removed{false};
+  std::shared_ptr<ObsoleteTables> obsolete_tables;
+};
+using FileRef = std::shared_ptr<const FileMeta>;
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_FILE_META_H_

@@ -1,0 +1,62 @@
+#ifndef SIEVEDB_DB_MEMTABLE_H_
+#define SIEVEDB_DB_MEMTABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "db/skiplist.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+#include "table/lookup.h"
+#include "util/arena.h"
+#include "util/ref_counted.h"
+
+namespace sievedb {
+
+// The newest writes, in order, in memory.
+//
+// Threads: Add may be called concurrently with Add and with everything else;
+//          readers take no lock. Entries are visible at once, so readers pass a
+//          sequence that is published only when the whole group is in.
+class MemTable : public RefCounted<MemTable> {
+ public:
+  // id grows with each memtable of a DB.
+  MemTable(const InternalKeyOrder& order, uint64_t id);
+
+  // Requires: no entry with this key and sequence is in it.
+  void Add(uint64_t sequence, EntryType type, std::string_view key, std::string_view value);
+
+  // Decides lookup where an entry of its key is in here. lookup->value then
+  // points into the memtable. Requires: an EpochGuard or a reference.
+  void Get(Lookup* lookup) const;
+
+  // Whether Get would decide lookup.
+  bool Contains(const Lookup& lookup) const { return Find(lookup) != nullptr; }
+
+  // Holds a reference to the memtable.
+  std::unique_ptr<InternalIterator> NewIterator() const;
+
+  uint64_t id() const { return id_; }
+  size_t MemoryBytes() const { return arena_.MemoryBytes(); }
+  // Relaxed, as tombstones() is: who acquired a sequence sees at least the entries
+  // that were added before it was published.
+  uint64_t entries() const { return list_.size(); }
+  uint64_t tombstones() const { return tombstones_.load(std::memory_order_relaxed); }
+  bool empty() const { return entries() == 0; }
+
+ private:
+  // The entry that decides lookup, or null.
+  const SkipList::Node* Find(const Lookup& lookup) const;
+
+  const uint64_t id_;
+  Arena arena_;
+  const InternalKeyOrder order_;
+  SkipList list_;
+  std::atomic<uint64_t> tombstones_{0};
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_MEMTABLE_H_

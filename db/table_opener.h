@@ -1,0 +1,44 @@
+#ifndef SIEVEDB_DB_TABLE_OPENER_H_
+#define SIEVEDB_DB_TABLE_OPENER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "db/file_meta.h"
+#include "sievedb/options.h"
+#include "table/table_reader.h"
+#include "util/file_util.h"
+#include "util/mutex.h"
+
+namespace sievedb {
+
+// Opens tables when they are first needed; the open table then belongs to its
+// FileMeta.
+//
+// Threads: safe. Get of an open table is one atomic load.
+class TableOpener {
+ public:
+  // options must outlive the opener; its file_system and block_cache are not
+  // null.
+  TableOpener(const Options& options, std::string db_path);
+
+  absl::StatusOr<const TableReader*> Get(const FileMeta& file) {
+    const TableReader* table = file.table.load(std::memory_order_acquire);
+    if (table != nullptr) [[likely]] return table;
+    return Open(file);
+  }
+
+  // Takes a table that was just written, already open, or opens it.
+  absl::StatusOr<const TableReader*> Open(const FileMeta& file);
+
+ private:
+  const Options& options_;
+  const std::string db_path_;
+  OpenFileLimiter limiter_;
+  Mutex mu_;  // one table is opened at a time
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_TABLE_OPENER_H_

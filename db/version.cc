@@ -1,0 +1,316 @@
+#include "db/version.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "absl/strings/str_format.h"
+#include "util/escape.h"
+#include "util/status_macros.h"
+
+namespace sievedb {
+namespace {
+
+// Longer common beginnings are compared key by key.
+constexpr size_t kMaxPrefixBytes = 256;
+
+std::string_view SmallestUserKey(const FileRef& file) { return UserKey(file->smallest); }
+std::string_view LargestUserKey(const FileRef& file) { return UserKey(file->largest); }
+
+}  // namespace
+
+Version::Version(const InternalKeyOrder& order, TableOpener* opener)
+    : order_(order), opener_(opener) {}
+
+// --- made by VersionBuilder
+
+std::string Version::SharedPrefix() const {
+  if (!order_.user().has_words()) return "";
+  std::string_view shared;
+  bool first = true;
+  const auto include = [&](std::string_view key) {
+    if (first) shared = key.substr(0, kMaxPrefixBytes);
+    first = false;
+    const size_t n = std::min(shared.size(), key.size());
+    const auto differ = std::mismatch(shared.begin(), shared.begin() + n, key.begin());
+    shared = shared.substr(0, static_cast<size_t>(differ.first - shared.begin()));
+  };
+  for (int level = 0; level < kNumLevels; ++level) {
+    const std::vector<FileRef>& files = levels_[level].files;
+    if (level == 0) {
+      for (const FileRef& file : files) {
+        include(SmallestUserKey(file));
+        include(LargestUserKey(file));
+      }
+    } else if (!files.empty()) {
+      // What the ends of a sorted level share, all between them share.
+      include(SmallestUserKey(files.front()));
+      include(LargestUserKey(files.back()));
+    }
+  }
+  return std::string(shared);
+}
+
+void Version::FinishLevels() {
+  prefix_ = SharedPrefix();
+  const KeyOrder& order = order_.user();
+  for (Level& level : levels_) {
+    const size_t n = level.files.size();
+    level.smallest_words.reserve(n);
+    level.largest_words.reserve(n);
+    level.runs = std::make_unique<Run[]>(n);
+    for (size_t i = 0; i < n; ++i) {
+      const FileRef& file = level.files[i];
+      level.smallest_words.push_back(order.Word(SmallestUserKey(file), prefix_.size()));
+      level.largest_words.push_back(order.Word(LargestUserKey(file), prefix_.size()));
+      level.runs[i].file = file.get();
+      level.runs[i].table.store(file->table.load(std::memory_order_acquire),
+                                std::memory_order_release);
+      level.bytes += file->file_bytes;
+    }
+  }
+}
+
+// --- the read path
+
+inline bool Version::Covers(const Level& level, size_t index, std::string_view user_key,
+                            uint64_t word) const {
+  const uint64_t smallest = level.smallest_words[index];
+  const uint64_t largest = level.largest_words[index];
+  if (word < smallest || word > largest) return false;
+  const KeyOrder& order = order_.user();
+  if (word == smallest && order.Compare(user_key, SmallestUserKey(level.files[index])) < 0) {
+    return false;
+  }
+  return word != largest || order.Compare(user_key, LargestUserKey(level.files[index])) <= 0;
+}
+
+void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
+  const std::string_view key = lookup.user_key;
+  uint64_t word = lookup.word;
+  if (const size_t skip = prefix_.size(); skip != 0) {
+    // A key without the prefix is before all tables or after them.
+    if (key.size() < skip || std::memcmp(key.data(), prefix_.data(), skip) != 0) return;
+    word = order_.user().Word(key, skip);
+  }
+  const auto add = [&](const Run& run, int level) {
+    const TableReader* table = run.OpenTable();
+    if (table != nullptr) [[likely]]
+      table->PrefetchFilter(lookup.hash);
+    to->push_back({&run, table, level});
+  };
+  const Level& level0 = levels_[0];
+  for (size_t i = 0; i < level0.files.size(); ++i) {
+    if (Covers(level0, i, key, word)) add(level0.runs[i], 0);
+  }
+  for (int l = 1; l < kNumLevels; ++l) {
+    const Level& level = levels_[l];
+    if (level.files.empty()) continue;
+    const size_t i = FindFileByWord(order_.user(), LevelRun(l, 0, level.files.size()), key, word);
+    if (i == level.files.size() || word < level.smallest_words[i]) continue;
+    if (word == level.smallest_words[i] &&
+        order_.user().Compare(key, SmallestUserKey(level.files[i])) < 0) {
+      continue;
+    }
+    add(level.runs[i], l);
+  }
+}
+
+absl::Status Version::Get(Lookup* lookup) const {
+  Candidates candidates;
+  FindCandidates(*lookup, &candidates);
+  for (const Candidate& candidate : candidates) {
+    const TableReader* table = candidate.table;
+    if (table == nullptr) [[unlikely]] {
+      SIEVEDB_ASSIGN_OR_RETURN(table, OpenForRead(opener_, *candidate.run->file, lookup->options));
+    }
+    const bool counted = lookup->statistics != nullptr && table->filter() != nullptr;
+    if (!table->MayContain(lookup->hash)) {
+      if (counted) lookup->statistics->AddFilterAnswer(candidate.level, FilterAnswer::kNo);
+      continue;
+    }
+    SIEVEDB_RETURN_IF_ERROR(table->Get(lookup));
+    if (counted) {
+      lookup->statistics->AddFilterAnswer(candidate.level, lookup->decided()
+                                                               ? FilterAnswer::kMaybePresent
+                                                               : FilterAnswer::kMaybeAbsent);
+    }
+    if (lookup->decided()) break;
+  }
+  return absl::OkStatus();
+}
+
+bool Version::MayContain(const Lookup& lookup) const {
+  Candidates candidates;
+  FindCandidates(lookup, &candidates);
+  for (const Candidate& candidate : candidates) {
+    if (candidate.table == nullptr || candidate.table->MayContain(lookup.hash)) return true;
+  }
+  return false;
+}
+
+SortedRun Version::LevelRun(int level, size_t begin, size_t end) const {
+  const Level& l = levels_[level];
+  return {absl::MakeConstSpan(l.files).subspan(begin, end - begin),
+          order_.user().has_words() ? l.largest_words.data() + begin : nullptr, prefix_};
+}
+
+absl::Status Version::AppendIterators(const ReadOptions& options, const std::string* lower,
+                                      const std::string* upper,
+                                      std::vector<std::unique_ptr<InternalIterator>>* to) const {
+  const KeyOrder& order = order_.user();
+  const auto append_table = [&](const FileRef& file) -> absl::Status {
+    SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, OpenForRead(opener_, *file, options));
+    to->push_back(table->NewIterator(options));
+    return absl::OkStatus();
+  };
+  for (const FileRef& file : levels_[0].files) {
+    if (lower != nullptr && order.Compare(LargestUserKey(file), *lower) < 0) continue;
+    if (upper != nullptr && order.Compare(SmallestUserKey(file), *upper) >= 0) continue;
+    SIEVEDB_RETURN_IF_ERROR(append_table(file));
+  }
+  std::string_view begin;
+  std::string_view end;
+  if (lower != nullptr) begin = *lower;
+  if (upper != nullptr) end = *upper;
+  for (int level = 1; level < kNumLevels; ++level) {
+    const std::vector<FileRef>& files = levels_[level].files;
+    auto [first, last] = OverlappingRange(level, lower == nullptr ? nullptr : &begin,
+                                          upper == nullptr ? nullptr : &end);
+    // The upper bound itself is not wanted.
+    if (first < last && upper != nullptr &&
+        order.Compare(SmallestUserKey(files[last - 1]), end) >= 0) {
+      --last;
+    }
+    if (first >= last) continue;
+    if (last - first == 1 && files[first]->table.load(std::memory_order_acquire) != nullptr) {
+      SIEVEDB_RETURN_IF_ERROR(append_table(files[first]));
+    } else {
+      to->push_back(NewRunIterator(order_, LevelRun(level, first, last), opener_, options));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- what it consists of
+
+int Version::DeepestLevel() const {
+  for (int level = kNumLevels - 1; level > 0; --level) {
+    if (!levels_[level].files.empty()) return level;
+  }
+  return 0;
+}
+
+std::pair<size_t, size_t> Version::OverlappingRange(int level, const std::string_view* begin,
+                                                    const std::string_view* end) const {
+  assert(level >= 1);
+  const std::vector<FileRef>& files = levels_[level].files;
+  const size_t first =
+      begin == nullptr ? 0 : FindFile(order_.user(), LevelRun(level, 0, files.size()), *begin);
+  size_t last = files.size();
+  if (end != nullptr) {
+    last = FindFile(order_.user(), LevelRun(level, 0, files.size()), *end);
+    if (last < files.size() && order_.user().Compare(SmallestUserKey(files[last]), *end) <= 0) {
+      ++last;
+    }
+  }
+  return {first, std::max(first, last)};
+}
+
+std::vector<FileRef> Version::Overlapping(int level, const std::string_view* begin,
+                                          const std::string_view* end) const {
+  const std::vector<FileRef>& files = levels_[level].files;
+  if (level > 0) {
+    const auto [first, last] = OverlappingRange(level, begin, end);
+    return {files.begin() + static_cast<std::ptrdiff_t>(first),
+            files.begin() + static_cast<std::ptrdiff_t>(last)};
+  }
+  const KeyOrder& order = order_.user();
+  std::string_view from;
+  std::string_view to;
+  if (begin != nullptr) from = *begin;
+  if (end != nullptr) to = *end;
+  std::vector<bool> taken(files.size(), false);
+  // The range only grows, so it ends after at most one round a file.
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (size_t i = 0; i < files.size(); ++i) {
+      const std::string_view smallest = SmallestUserKey(files[i]);
+      const std::string_view largest = LargestUserKey(files[i]);
+      if (taken[i] || (begin != nullptr && order.Compare(largest, from) < 0) ||
+          (end != nullptr && order.Compare(smallest, to) > 0)) {
+        continue;
+      }
+      taken[i] = grown = true;
+      if (begin != nullptr && order.Compare(smallest, from) < 0) from = smallest;
+      if (end != nullptr && order.Compare(largest, to) > 0) to = largest;
+    }
+  }
+  std::vector<FileRef> result;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (taken[i]) result.push_back(files[i]);
+  }
+  return result;
+}
+
+bool Version::KeyMayExistBelow(int level, std::string_view user_key) const {
+  for (int below = std::max(level + 1, 1); below < kNumLevels; ++below) {
+    const auto [first, last] = OverlappingRange(below, &user_key, &user_key);
+    if (first < last) return true;
+  }
+  return false;
+}
+
+uint64_t Version::ApproximateBytes(std::string_view begin, std::string_view end) const {
+  if (order_.user().Compare(begin, end) >= 0) return 0;
+  // Where in a file of which only a part is in the range a key lies. A table that
+  // can't be opened is taken for half in it: an estimate is no place to fail.
+  const auto offset_of = [&](const FileMeta& file, std::string_view user_key) -> uint64_t {
+    const absl::StatusOr<const TableReader*> table = opener_->Get(file);
+    if (!table.ok()) return file.file_bytes / 2;
+    std::string seek;
+    AppendInternalKey(&seek, user_key, SeekTag(kMaxSequence));
+    return std::min(file.file_bytes, (*table)->ApproximateOffsetOf(seek));
+  };
+  const KeyOrder& order = order_.user();
+  uint64_t total = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : Overlapping(level, &begin, &end)) {
+      uint64_t from = 0;
+      uint64_t to = file->file_bytes;
+      if (order.Compare(LargestUserKey(file), begin) < 0) continue;
+      if (order.Compare(SmallestUserKey(file), end) >= 0) continue;
+      if (order.Compare(SmallestUserKey(file), begin) < 0) from = offset_of(*file, begin);
+      if (order.Compare(LargestUserKey(file), end) >= 0) to = offset_of(*file, end);
+      if (to > from) total += to - from;
+    }
+  }
+  return total;
+}
+
+uint64_t Version::EntriesEstimate() const {
+  uint64_t entries = 0;
+  uint64_t gone = 0;  // each tombstone and what it hides
+  for (const Level& level : levels_) {
+    for (const FileRef& file : level.files) {
+      entries += file->entries;
+      gone += 2 * file->tombstones;
+    }
+  }
+  return entries > gone ? entries - gone : 0;
+}
+
+std::string Version::DebugString() const {
+  std::string to;
+  for (int level = 0; level < kNumLevels; ++level) {
+    if (levels_[level].files.empty()) continue;
+    to += absl::StrFormat("L%d:", level);
+    for (const FileRef& file : levels_[level].files) {
+      to += absl::StrFormat(" %d[%s .. %s]%d", file->number, Escape(SmallestUserKey(file)),
+                            Escape(LargestUserKey(file)), file->file_bytes);
+    }
+    to += '\n';
+  }
+  return to;
+}
+
+}  // namespace sievedb

@@ -1,0 +1,134 @@
+#ifndef SIEVEDB_DB_VERSION_H_
+#define SIEVEDB_DB_VERSION_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "db/file_meta.h"
+#include "db/table_opener.h"
+#include "db/version_edit.h"
+#include "db/version_iterator.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+#include "table/lookup.h"
+
+namespace sievedb {
+
+// The set of tables that make up the database at one moment. Immutable.
+//
+// Threads: safe.
+// Invariants: level 0 is ordered newest first (largest sequence descending);
+// levels above it are ordered by smallest key and don't overlap, not even in a
+// user key.
+class Version {
+ public:
+  Version(const InternalKeyOrder& order, TableOpener* opener);  // an empty one
+
+  // base with edit applied. Errors: kDataLoss where the edit does not fit the
+  // version or breaks an invariant.
+  static absl::StatusOr<std::shared_ptr<const Version>> Apply(const Version& base,
+                                                              const VersionEdit& edit);
+
+  // --- the read path. Requires: an EpochGuard.
+  // Every run whose range covers the key, newest first: first all of their filter
+  // lines are prefetched, then each filter is asked, and only tables that say
+  // maybe are searched, until lookup is decided.
+  // Errors: those of TableReader::Get and of opening a table.
+  absl::Status Get(Lookup* lookup) const;
+  // False where every run's range or filter rules the key out. No I/O: a table
+  // that is not open yet counts as maybe.
+  bool MayContain(const Lookup& lookup) const;
+
+  // One iterator a level-0 table and one a level, newest first, of the tables
+  // that can hold keys of [lower, upper) (null: open; user keys). The version must
+  // outlive them.
+  absl::Status AppendIterators(const ReadOptions& options, const std::string* lower,
+                               const std::string* upper,
+                               std::vector<std::unique_ptr<InternalIterator>>* to) const;
+
+  // --- what it consists of
+  absl::Span<const FileRef> files(int level) const { return levels_[level].files; }
+  uint64_t LevelBytes(int level) const { return levels_[level].bytes; }
+  int DeepestLevel() const;  // with a table; 0 where there is none
+  // Tables of level that overlap user keys [begin, end] (null: open). Level 0:
+  // grown until no other table of the level overlaps the result's range.
+  std::vector<FileRef> Overlapping(int level, const std::string_view* begin,
+                                   const std::string_view* end) const;
+  // The same for a level >= 1, as indexes [first, last) of files(level).
+  std::pair<size_t, size_t> OverlappingRange(int level, const std::string_view* begin,
+                                             const std::string_view* end) const;
+  // Whether a table of a level below `level` may hold user_key.
+  bool KeyMayExistBelow(int level, std::string_view user_key) const;
+  // Bytes of tables in [begin, end) of user keys.
+  uint64_t ApproximateBytes(std::string_view begin, std::string_view end) const;
+  uint64_t EntriesEstimate() const;  // entries - 2 * tombstones, not below zero
+  const InternalKeyOrder& order() const { return order_; }
+  TableOpener* opener() const { return opener_; }
+  std::string DebugString() const;
+
+ private:
+  friend class VersionBuilder;  // fills a new one
+
+  // What the read path needs of a file once its range covers the key. The table is
+  // a copy of FileMeta::table, taken when a read first finds it open, so that a
+  // warm read does not touch the FileMeta: set once, and any reader may set it.
+  struct Run {
+    const FileMeta* file = nullptr;
+    mutable std::atomic<const TableReader*> table{nullptr};
+
+    const TableReader* OpenTable() const {
+      const TableReader* open = table.load(std::memory_order_acquire);
+      if (open != nullptr) [[likely]]
+        return open;
+      open = file->table.load(std::memory_order_acquire);
+      // Who acquires it from here sees what its opener released to us.
+      if (open != nullptr) table.store(open, std::memory_order_release);
+      return open;
+    }
+  };
+  struct Level {
+    std::vector<FileRef> files;
+    // The flat arrays that the read path searches: KeyOrder::Word(user key, size of
+    // prefix_) of each file's smallest and largest key.
+    std::vector<uint64_t> smallest_words;
+    std::vector<uint64_t> largest_words;
+    std::unique_ptr<Run[]> runs;
+    uint64_t bytes = 0;
+  };
+  struct Candidate {
+    const Run* run;
+    const TableReader* table;  // null: not open yet
+    int level;
+  };
+  // Few databases have more runs than this; those that do pay an allocation.
+  using Candidates = absl::InlinedVector<Candidate, 48>;
+
+  void FinishLevels();
+  std::string SharedPrefix() const;
+  SortedRun LevelRun(int level, size_t begin, size_t end) const;
+  // Every run whose range covers the key, newest first; its filter is on its way
+  // into the cache.
+  void FindCandidates(const Lookup& lookup, Candidates* to) const;
+  bool Covers(const Level& level, size_t index, std::string_view user_key, uint64_t word) const;
+
+  const InternalKeyOrder order_;
+  TableOpener* const opener_;
+  Level levels_[kNumLevels];
+  // What all boundaries of all tables begin with. Words are taken behind it, so
+  // that keys with a long common beginning still differ in their words.
+  std::string prefix_;
+};
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_VERSION_H_

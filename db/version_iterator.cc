@@ -1,0 +1,186 @@
+#include "db/version_iterator.h"
+
+#include <cassert>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace sievedb {
+namespace {
+
+std::string_view LargestUserKey(const FileRef& file) { return UserKey(file->largest); }
+
+// The first i of [begin, end) whose largest user key is >= user_key, or end.
+size_t FindByKey(const KeyOrder& order, absl::Span<const FileRef> files, size_t begin, size_t end,
+                 std::string_view user_key) {
+  while (begin < end) {
+    const size_t middle = begin + (end - begin) / 2;
+    if (order.Compare(LargestUserKey(files[middle]), user_key) < 0) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+// The number of words < word. Each step is a conditional move: the comparison's
+// outcome is as good as random, so a branch would be mispredicted half the time.
+size_t CountBelow(const uint64_t* words, size_t n, uint64_t word) {
+  const uint64_t* base = words;
+  while (n > 1) {
+    const size_t half = n / 2;
+    base = base[half - 1] < word ? base + half : base;
+    n -= half;
+  }
+  return static_cast<size_t>(base - words) + (n == 1 && *base < word ? 1 : 0);
+}
+
+class RunIterator final : public InternalIterator {
+ public:
+  RunIterator(const InternalKeyOrder& order, const SortedRun& run, TableOpener* opener,
+              const ReadOptions& options, bool for_compaction)
+      : order_(order),
+        run_(run),
+        opener_(opener),
+        options_(options),
+        for_compaction_(for_compaction) {}
+
+  bool Valid() const override { return table_ != nullptr && table_->Valid(); }
+  std::string_view key() const override { return table_->key(); }
+  std::string_view value() const override { return table_->value(); }
+  absl::Status status() const override {
+    if (!status_.ok()) return status_;
+    return table_ == nullptr ? absl::OkStatus() : table_->status();
+  }
+
+  void SeekToFirst() override {
+    if (!Open(0)) return;
+    table_->SeekToFirst();
+    SkipForward();
+  }
+
+  void SeekToLast() override {
+    if (!Open(run_.files.size() - 1)) return;
+    table_->SeekToLast();
+    SkipBackward();
+  }
+
+  void Seek(std::string_view internal_key) override {
+    if (!Open(FindFile(order_.user(), run_, UserKey(internal_key)))) return;
+    table_->Seek(internal_key);
+    SkipForward();
+  }
+
+  void SeekForPrev(std::string_view internal_key) override {
+    const size_t index = FindFile(order_.user(), run_, UserKey(internal_key));
+    if (index == run_.files.size()) return SeekToLast();
+    if (!Open(index)) return;
+    table_->SeekForPrev(internal_key);
+    SkipBackward();
+  }
+
+  void Next() override {
+    assert(Valid());
+    table_->Next();
+    if (!table_->Valid()) [[unlikely]]
+      SkipForward();
+  }
+
+  void Prev() override {
+    assert(Valid());
+    table_->Prev();
+    if (!table_->Valid()) [[unlikely]]
+      SkipBackward();
+  }
+
+ private:
+  // Makes the table at index the current one. False where there is none or it
+  // can't be opened.
+  bool Open(size_t index) {
+    status_ = absl::OkStatus();
+    if (index >= run_.files.size()) {
+      table_.reset();
+      return false;
+    }
+    if (table_ != nullptr && index == index_) return true;
+    table_.reset();
+    index_ = index;
+    absl::StatusOr<const TableReader*> table = OpenForRead(opener_, *run_.files[index], options_);
+    if (!table.ok()) {
+      status_ = std::move(table).status();
+      return false;
+    }
+    table_ = (*table)->NewIterator(options_, for_compaction_);
+    return true;
+  }
+
+  // An error stays where it is: what follows it must not be taken for the next
+  // entry.
+  void SkipForward() {
+    while (!table_->Valid() && table_->status().ok()) {
+      if (!Open(index_ + 1)) return;
+      table_->SeekToFirst();
+    }
+  }
+
+  void SkipBackward() {
+    while (!table_->Valid() && table_->status().ok()) {
+      // Below the first, index_ - 1 is past every file.
+      if (!Open(index_ - 1)) return;
+      table_->SeekToLast();
+    }
+  }
+
+  const InternalKeyOrder order_;
+  const SortedRun run_;
+  TableOpener* const opener_;
+  const ReadOptions options_;
+  const bool for_compaction_;
+  size_t index_ = 0;
+  std::unique_ptr<InternalIterator> table_;  // of the file at index_, or null
+  absl::Status status_;
+};
+
+}  // namespace
+
+size_t FindFileByWord(const KeyOrder& order, const SortedRun& run, std::string_view user_key,
+                      uint64_t word) {
+  const size_t n = run.files.size();
+  const size_t begin = CountBelow(run.largest_words, n, word);
+  if (begin == n || run.largest_words[begin] != word) return begin;
+  // Equal words say nothing: whole keys decide among the files that share it.
+  size_t end = begin + 1;
+  if (end < n && run.largest_words[end] == word) {
+    end += word == ~uint64_t{0} ? n - end : CountBelow(run.largest_words + end, n - end, word + 1);
+  }
+  return FindByKey(order, run.files, begin, end, user_key);
+}
+
+size_t FindFile(const KeyOrder& order, const SortedRun& run, std::string_view user_key) {
+  const size_t skip = run.prefix.size();
+  if (run.largest_words == nullptr || user_key.substr(0, skip) != run.prefix) {
+    return FindByKey(order, run.files, 0, run.files.size(), user_key);
+  }
+  return FindFileByWord(order, run, user_key, order.Word(user_key, skip));
+}
+
+absl::StatusOr<const TableReader*> OpenForRead(TableOpener* opener, const FileMeta& file,
+                                               const ReadOptions& options) {
+  const TableReader* table = file.table.load(std::memory_order_acquire);
+  if (table != nullptr) [[likely]]
+    return table;
+  if (options.cache_only) {
+    return absl::UnavailableError(
+        absl::StrFormat("table %06d is not open, and cache_only forbids to open it", file.number));
+  }
+  return opener->Get(file);
+}
+
+std::unique_ptr<InternalIterator> NewRunIterator(const InternalKeyOrder& order,
+                                                 const SortedRun& run, TableOpener* opener,
+                                                 const ReadOptions& options, bool for_compaction) {
+  return std::make_unique<RunIterator>(order, run, opener, options, for_compaction);
+}
+
+}  // namespace sievedb

@@ -1,0 +1,51 @@
+#ifndef SIEVEDB_DB_VERSION_ITERATOR_H_
+#define SIEVEDB_DB_VERSION_ITERATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/types/span.h"
+#include "db/file_meta.h"
+#include "db/table_opener.h"
+#include "sievedb/options.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+
+namespace sievedb {
+
+// Tables in order that don't overlap, not even in a user key, and what their
+// search is made fast with.
+struct SortedRun {
+  absl::Span<const FileRef> files;
+  // KeyOrder::Word(largest user key, skip) of each file, or null: then whole keys
+  // are compared. All user keys of the files begin with the same skip bytes.
+  const uint64_t* largest_words = nullptr;
+  std::string_view prefix;  // those bytes
+};
+
+// The index of the first file whose largest user key is >= user_key; files.size()
+// where there is none.
+size_t FindFile(const KeyOrder& order, const SortedRun& run, std::string_view user_key);
+
+// The same where word is KeyOrder::Word(user_key, skip) and user_key begins with
+// the run's prefix.
+size_t FindFileByWord(const KeyOrder& order, const SortedRun& run, std::string_view user_key,
+                      uint64_t word);
+
+// All entries of a run. Tables that are not open are opened when it comes to them.
+// The run's files and words, and opener, must outlive the iterator.
+std::unique_ptr<InternalIterator> NewRunIterator(const InternalKeyOrder& order,
+                                                 const SortedRun& run, TableOpener* opener,
+                                                 const ReadOptions& options,
+                                                 bool for_compaction = false);
+
+// A table that is open, or that options allows to open: kUnavailable where
+// options.cache_only forbids it.
+absl::StatusOr<const TableReader*> OpenForRead(TableOpener* opener, const FileMeta& file,
+                                               const ReadOptions& options);
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_DB_VERSION_ITERATOR_H_
