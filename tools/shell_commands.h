@@ -1,0 +1,64 @@
+#ifndef SIEVEDB_TOOLS_SHELL_COMMANDS_H_
+#define SIEVEDB_TOOLS_SHELL_COMMANDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sievedb/db.h"
+
+namespace sievedb {
+
+// What the flags of the `sievedb` program say.
+struct ShellSettings {
+  std::string db;
+  std::string from;
+  std::string to;
+  std::string format = "auto";
+  uint64_t limit = 0;
+  uint64_t batch_size = 1000;
+  double bloom_bits = 10;
+  bool hex = false;
+  bool json = false;
+  bool reverse = false;
+  bool has_from = false;
+  bool has_to = false;
+};
+
+// A command of the `sievedb` program: what it takes, and what it does.
+struct ShellCommand {
+  const char* name;
+  const char* arguments;
+  const char* help;
+  size_t min_arguments;
+  size_t max_arguments;
+  bool writes;  // opens the database for writing; the others read it beside a writer
+  absl::Status (*run)(DB* db, const ShellSettings& settings,
+                      const std::vector<std::string>& arguments);
+};
+
+const std::vector<ShellCommand>& ShellCommands();
+
+// How keys and values are given and shown: hex, or escaped.
+absl::StatusOr<std::string> ParseBytesArgument(const ShellSettings& settings,
+                                               const std::string& text);
+std::string ShowBytes(const ShellSettings& settings, std::string_view bytes);
+
+// load, dump and probe: files of records. In shell_records.cc.
+absl::Status LoadRecords(DB* db, const ShellSettings& settings,
+                         const std::vector<std::string>& arguments);
+absl::Status DumpRecords(DB* db, const ShellSettings& settings,
+                         const std::vector<std::string>& arguments);
+absl::Status ProbeRecords(DB* db, const ShellSettings& settings,
+                          const std::vector<std::string>& arguments);
+
+// [from, to) of the settings as bounds of options.
+absl::Status SetBounds(const ShellSettings& settings, ReadOptions* options);
+
+}  // namespace sievedb
+
+#endif  // SIEVEDB_TOOLS_SHELL_COMMANDS_H_
