@@ -1,0 +1,129 @@
+// SieveDB as compare drives it.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "bench/compare_engine.h"
+#include "sievedb/db.h"
+#include "sievedb/version.h"
+
+namespace sievedb {
+namespace {
+
+class SieveReader final : public EngineReader {
+ public:
+  explicit SieveReader(DB* db) : db_(db) {}
+
+  Found Get(std::string_view key) override {
+    absl::Status status = db_->Get(options_, key, &value_);
+    if (status.ok()) return Found::kYes;
+    if (absl::IsNotFound(status)) return Found::kNo;
+    status_ = std::move(status);
+    return Found::kError;
+  }
+
+  size_t value_bytes() const override { return value_.size(); }
+
+  size_t MultiGet(absl::Span<const std::string_view> keys) override {
+    if (values_.size() < keys.size()) {
+      values_.resize(keys.size());
+      statuses_.resize(keys.size());
+    }
+    db_->MultiGet(options_, keys, absl::MakeSpan(values_).first(keys.size()),
+                  absl::MakeSpan(statuses_).first(keys.size()));
+    size_t found = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses_[i].ok()) {
+        ++found;
+      } else if (!absl::IsNotFound(statuses_[i])) {
+        status_ = statuses_[i];
+      }
+    }
+    return found;
+  }
+
+  absl::Status status() const override { return status_; }
+
+ private:
+  DB* const db_;
+  const ReadOptions options_;
+  PinnedValue value_;
+  std::vector<PinnedValue> values_;
+  std::vector<absl::Status> statuses_;
+  absl::Status status_;
+};
+
+class SieveCursor final : public EngineCursor {
+ public:
+  explicit SieveCursor(std::unique_ptr<Iterator> iterator) : iterator_(std::move(iterator)) {}
+  void SeekToFirst() override { iterator_->SeekToFirst(); }
+  void SeekToLast() override { iterator_->SeekToLast(); }
+  void Seek(std::string_view key) override { iterator_->Seek(key); }
+  void Next() override { iterator_->Next(); }
+  void Prev() override { iterator_->Prev(); }
+  bool Valid() const override { return iterator_->Valid(); }
+  size_t EntryBytes() const override { return iterator_->key().size() + iterator_->value().size(); }
+  absl::Status status() const override { return iterator_->status(); }
+
+ private:
+  const std::unique_ptr<Iterator> iterator_;
+};
+
+class SieveEngine final : public Engine {
+ public:
+  explicit SieveEngine(std::unique_ptr<DB> db) : db_(std::move(db)) {}
+
+  absl::Status Put(std::string_view key, std::string_view value) override {
+    return db_->Put(WriteOptions(), key, value);
+  }
+  absl::Status PutBatch(absl::Span<const Entry> entries) override {
+    WriteBatch batch;
+    for (const Entry& entry : entries) batch.Put(entry.first, entry.second);
+    return db_->Write(WriteOptions(), &batch);
+  }
+  std::unique_ptr<EngineReader> NewReader() override {
+    return std::make_unique<SieveReader>(db_.get());
+  }
+  std::unique_ptr<EngineCursor> NewCursor() override {
+    return std::make_unique<SieveCursor>(db_->NewIterator(ReadOptions()));
+  }
+  absl::Status Flush() override { return db_->Flush(FlushOptions()); }
+  absl::Status WaitUntilIdle() override { return db_->WaitForBackgroundWork(); }
+
+ private:
+  const std::unique_ptr<DB> db_;
+};
+
+absl::Status OpenSieve(const EngineSettings& settings, const std::string& directory,
+                       std::unique_ptr<Engine>* engine) {
+  Options options;
+  options.write_buffer_bytes = settings.write_buffer_bytes;
+  options.max_write_buffers = settings.max_write_buffers;
+  options.level_base_bytes = settings.level_base_bytes;
+  options.target_file_bytes = settings.target_file_bytes;
+  options.block_bytes = settings.block_bytes;
+  options.block_cache_bytes = settings.cache_bytes;
+  options.max_background_jobs = settings.max_background_jobs;
+  options.max_open_files = 0;  // as RocksDB's default: all stay open
+  options.compression = Compression::kSnappy;
+  options.filter_policy =
+      settings.bloom_bits > 0 ? NewBlockedBloomPolicy(settings.bloom_bits) : nullptr;
+  absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(options, directory);
+  if (!db.ok()) return db.status();
+  *engine = std::make_unique<SieveEngine>(*std::move(db));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+EngineKind SieveDbKind() {
+  return {"sievedb",
+          absl::StrFormat("%d.%d.%d", SIEVEDB_VERSION_MAJOR, SIEVEDB_VERSION_MINOR,
+                          SIEVEDB_VERSION_PATCH),
+          &OpenSieve};
+}
+
+}  // namespace sievedb
