@@ -159,6 +159,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(const EngineKind& kind,
     // Whatever becomes of the parent, its engines end with it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
+    signal(SIGINT, SIG_DFL);
     close(commands[1]);
     close(answers[0]);
     ServeCommands(kind, settings, commands[0], answers[1]);

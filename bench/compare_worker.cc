@@ -21,6 +21,9 @@ constexpr uint64_t kLoadBatch = 100;
 constexpr int kNextsPerSeek = 10;
 // "open" builds its tables by filling memtables of this size in key order.
 constexpr uint64_t kSmallTableBytes = uint64_t{256} << 10;
+constexpr uint64_t kTablesPerLook = 8;
+// Where an engine merges its tables after all, there is an end to it.
+constexpr uint64_t kBuffersPerTableAtMost = 8;
 constexpr int kOpensPerRound = 10;
 // readwhilewriting's writer puts its share of a second in so many pieces.
 constexpr uint64_t kBurstsPerSecond = 200;
@@ -120,27 +123,28 @@ absl::StatusOr<nlohmann::json> CompareWorker::Load() {
   return figures;
 }
 
+// The entries that "open" makes its tables of: --num doesn't bound them.
+uint64_t CompareWorker::TableEntriesAtMost() const {
+  return kBuffersPerTableAtMost * settings_.open_tables *
+         (kSmallTableBytes / settings_.EntryBytes() + 1);
+}
+
 absl::StatusOr<nlohmann::json> CompareWorker::LoadTables() {
+  SIEVEDB_ASSIGN_OR_RETURN(const KeyGenerator keys,
+                           KeyGenerator::Create(settings_.key_bytes, 2 * TableEntriesAtMost()));
   // Each memtable becomes a table, and tables whose ranges don't overlap are
-  // moved down as they are. Memtables count their own overhead, so that how many
-  // entries make one is each engine's own: tables are counted as they come.
+  // moved down as they are. How many entries fill a memtable is each engine's
+  // own, so tables are counted as they come.
   const uint64_t entries_per_look =
-      std::max<uint64_t>(1, kSmallTableBytes * 10 / settings_.EntryBytes());
-  uint64_t next = 0;
-  uint64_t tables = 0;
+      std::max<uint64_t>(1, kSmallTableBytes * kTablesPerLook / settings_.EntryBytes());
   std::string key;
-  while (tables < settings_.open_tables) {
-    // As many numbers as keys can hold, --num or not.
-    if (next >= settings_.num) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%d entries make %d tables only: raise --num or lower --open_tables", next, tables));
-    }
-    for (uint64_t i = 0; i < entries_per_look && next < settings_.num; ++i, ++next) {
-      keys_.Format(2 * next, &key);
+  for (uint64_t next = 0; next < TableEntriesAtMost();) {
+    for (uint64_t i = 0; i < entries_per_look; ++i, ++next) {
+      keys.Format(2 * next, &key);
       SIEVEDB_RETURN_IF_ERROR(engine_->Put(key, values_.ValueOf(next)));
     }
     SIEVEDB_RETURN_IF_ERROR(engine_->WaitUntilIdle());
-    tables = MeasureDirectory(directory_).tables;
+    if (MeasureDirectory(directory_).tables >= settings_.open_tables) break;
   }
   SIEVEDB_RETURN_IF_ERROR(engine_->Flush());
   SIEVEDB_RETURN_IF_ERROR(engine_->WaitUntilIdle());
@@ -395,12 +399,14 @@ absl::StatusOr<CompareWorker::Figures> CompareWorker::ReadWhileWriting(uint64_t 
 
 // An operation is opening the database and one Get; closing it doesn't count.
 absl::StatusOr<CompareWorker::Figures> CompareWorker::OpenRepeatedly(uint64_t round) {
+  SIEVEDB_ASSIGN_OR_RETURN(const KeyGenerator keys,
+                           KeyGenerator::Create(settings_.key_bytes, 2 * TableEntriesAtMost()));
   Figures figures;
   BenchRandom random(settings_.seed + round);
   std::string key;
   for (int i = 0; i < kOpensPerRound; ++i) {
-    // The first entries are there however many it took to make the tables.
-    keys_.Format(2 * random.Uniform(std::min<uint64_t>(settings_.num, 1000)), &key);
+    // The first entries are there, however many it took to make the tables.
+    keys.Format(2 * random.Uniform(kSmallTableBytes / settings_.EntryBytes() + 1), &key);
     engine_.reset();
     const uint64_t start = NowNanos();
     SIEVEDB_RETURN_IF_ERROR(kind_.open(engine_settings_, directory_, &engine_));

@@ -21,7 +21,7 @@ namespace sievedb {
 //   {"do":"open", "directory":…, "cache_bytes":…, "small_tables":bool}
 //   {"do":"close"}
 //   {"do":"load"}                 all entries, in random order, then all at rest
-//   {"do":"load_tables"}          entries in order, until there are --open_tables
+//   {"do":"load_tables"}          entries in order, until there are --open_tables tables
 //   {"do":"warm"}                 reads everything once
 //   {"do":"run", "workload":…, "round":…}
 // "load" and "run" answer with figures (see Figures), the others with {}; a
@@ -62,6 +62,7 @@ class CompareWorker {
   absl::Status Reopen();
   absl::StatusOr<nlohmann::json> Load();
   absl::StatusOr<nlohmann::json> LoadTables();
+  uint64_t TableEntriesAtMost() const;
   absl::Status Warm();
   absl::StatusOr<nlohmann::json> Run(std::string_view workload, uint64_t round);
 

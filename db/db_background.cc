@@ -134,6 +134,8 @@ void DBImpl::BackgroundFlush() {
   if (!status.ok() && !shutting_down_.load()) {
     SetBackgroundError(status, "flushing a memtable", IsDiskFull(status));
   }
+  // The new table may have been compacted away while the flush still held it.
+  DeleteObsoleteTables();
   {
     MutexLock lock(&mu_);
     flush_scheduled_ = false;

@@ -134,11 +134,14 @@ absl::Status DBImpl::OpenFiles() {
 
 // What replaying the WALs has come to.
 struct DBImpl::Replay {
+  // The MANIFEST's last sequence counts writes that only the WALs have, so it says
+  // nothing about what to replay: every record of a WAL that is needed is.
   uint64_t last_sequence = 0;
-  LogPredecessor end;    // the WAL that was read last, and where its records end
-  bool stopped = false;  // the history ends before the next WAL
-  bool dropped = false;  // bytes that were written are not part of the history
-  VersionEdit edit;      // tables that were written on the way
+  uint64_t last_logged = 0;  // of the records so far
+  LogPredecessor end;        // the WAL that was read last, and where its records end
+  bool stopped = false;      // the history ends before the next WAL
+  bool dropped = false;      // bytes that were written are not part of the history
+  VersionEdit edit;          // tables that were written on the way
 };
 
 absl::Status DBImpl::ReplayWals() {
@@ -236,15 +239,15 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
     const uint64_t first = WriteBatchInternal::Sequence(batch);
     const uint64_t last = first + batch.Count() - 1;
     ++records;
-    // A flushed memtable's WAL may still be read, together with a newer one's.
-    if (batch.Count() == 0 || last <= replay->last_sequence) continue;
-    if (first <= replay->last_sequence) {
+    if (batch.Count() == 0) continue;
+    if (first <= replay->last_logged) {
       return absl::DataLossError(
           absl::StrFormat("%s: record that ends at offset %d: sequence %d, expected above %d", path,
-                          reader->offset(), first, replay->last_sequence));
+                          reader->offset(), first, replay->last_logged));
     }
     SIEVEDB_RETURN_IF_ERROR(WriteBatchInternal::InsertInto(batch, first, active_));
-    replay->last_sequence = last;
+    replay->last_logged = last;
+    replay->last_sequence = std::max(replay->last_sequence, last);
     if (!read_only_ && active_->MemoryBytes() >= options_.write_buffer_bytes) {
       SIEVEDB_RETURN_IF_ERROR(FlushReplayed(replay));
     }
@@ -388,6 +391,7 @@ absl::Status DBImpl::OpenAllTables() {
 void DBImpl::OpenTablesInBackground() {
   const absl::Status status = OpenAllTables();
   if (!status.ok()) event_log_->Write("opening tables: " + status.ToString());
+  DeleteObsoleteTables();  // it held them all
 }
 
 // --- closing

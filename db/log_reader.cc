@@ -322,6 +322,10 @@ absl::Status LogReader::Rep::CountTornBytes(const std::optional<RecordHeader>& h
   SIEVEDB_ASSIGN_OR_RETURN(std::string_view bytes, Bytes(offset, kLogRecordHeaderBytes));
   const size_t last = bytes.find_last_not_of('\0');
   if (last == bytes.npos) return absl::OkStatus();
+  if (bytes.size() < kLogRecordHeaderBytes) {
+    torn_bytes = bytes.size();
+    return absl::OkStatus();
+  }
   for (uint64_t at = offset + kLogRecordHeaderBytes; at < file_bytes; at += bytes.size()) {
     SIEVEDB_ASSIGN_OR_RETURN(bytes, Bytes(at, kPieceBytes));
     if (bytes.empty()) break;

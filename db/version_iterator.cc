@@ -147,6 +147,7 @@ class RunIterator final : public InternalIterator {
 size_t FindFileByWord(const KeyOrder& order, const SortedRun& run, std::string_view user_key,
                       uint64_t word) {
   const size_t n = run.files.size();
+  if (run.largest_words == nullptr) return FindByKey(order, run.files, 0, n, user_key);
   const size_t begin = CountBelow(run.largest_words, n, word);
   if (begin == n || run.largest_words[begin] != word) return begin;
   // Equal words say nothing: whole keys decide among the files that share it.

@@ -58,7 +58,9 @@ class BlockedBloomBuilder final : public FilterBuilder {
     // Versions of one key lie side by side in a table and are one key here.
     if (keys_ > 0 && hash == last_) return;
     last_ = hash;
-    if (keys_ % kPieceHashes == 0) pieces_.emplace_back(new uint64_t[kPieceHashes]);
+    if (keys_ % kPieceHashes == 0) {
+      pieces_.push_back(std::make_unique_for_overwrite<uint64_t[]>(kPieceHashes));
+    }
     pieces_.back()[keys_ % kPieceHashes] = hash;
     ++keys_;
   }

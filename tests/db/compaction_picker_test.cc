@@ -151,7 +151,9 @@ class Simulation {
 
   void Run() {
     for (int step = 0; step < 20000 && !testing::Test::HasFailure(); ++step) {
-      if (step < 800 && version_->files(0).size() < 30) Flush();
+      for (uint64_t n = step < 800 ? random_() % 4 : 0; n > 0; --n) {
+        if (version_->files(0).size() < 30) Flush();
+      }
       while (plans_.size() < 3) {
         const auto plan = PickCompaction(world_.options, *version_, world_.running);
         if (!plan.has_value()) break;

@@ -87,7 +87,8 @@ class DBTest : public testing::Test {
   }
   std::vector<std::string> FilesEndingWith(const std::string& ending) {
     std::vector<std::string> found;
-    for (const std::string& name : *options_.file_system->GetChildren("/db")) {
+    const std::vector<std::string> names = *options_.file_system->GetChildren("/db");
+    for (const std::string& name : names) {
       if (name.size() >= ending.size() &&
           name.compare(name.size() - ending.size(), ending.size(), ending) == 0) {
         found.push_back("/db/" + name);
@@ -230,6 +231,7 @@ TEST_F(DBTest, CompactionDropsWhatNobodySees) {
   ASSERT_TRUE(db_->CompactRange(CompactRangeOptions(), nullptr, nullptr).ok());
   EXPECT_EQ(Scan(), "");
   EXPECT_EQ(TotalFiles(), 0);
+  ASSERT_TRUE(db_->WaitForBackgroundWork().ok());
   EXPECT_TRUE(FilesEndingWith(".sst").empty()) << "obsolete tables are deleted";
 }
 
@@ -296,6 +298,7 @@ TEST_F(DBTest, TablesThatAnIteratorReadsStayOnTheDisk) {
   CompactRangeOptions rewrite;
   rewrite.rewrite_bottommost = true;
   ASSERT_TRUE(db_->CompactRange(rewrite, nullptr, nullptr).ok());
+  ASSERT_TRUE(db_->WaitForBackgroundWork().ok());
   for (const std::string& path : before) EXPECT_TRUE(*options_.file_system->FileExists(path));
   it = nullptr;
   for (const std::string& path : before) EXPECT_FALSE(*options_.file_system->FileExists(path));
@@ -464,7 +467,7 @@ class CaseFolding : public Comparator {
 };
 
 TEST_F(DBTest, KeysThatAreEqualWithOtherBytesAreOneKey) {
-  const CaseFolding comparator;
+  static const CaseFolding comparator;
   options_.comparator = &comparator;
   Open();
   ASSERT_TRUE(Put("Apple", "1").ok());
@@ -478,7 +481,6 @@ TEST_F(DBTest, KeysThatAreEqualWithOtherBytesAreOneKey) {
   ASSERT_TRUE(Put("APPLE", "2").ok());
   ASSERT_TRUE(db_->CompactRange(CompactRangeOptions(), nullptr, nullptr).ok());
   EXPECT_EQ(Get("apple"), "2");
-  db_ = nullptr;
 }
 
 // --- WALs

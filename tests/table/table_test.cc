@@ -309,8 +309,8 @@ TEST(TableTest, CacheIsUsedAndCounted) {
             std::string::npos);
 }
 
-// A policy of a user's: says maybe to hashes that are even, and all keys here are.
-class EvenFilterPolicy final : public FilterPolicy {
+// A policy of a user: the filter is the list of all hashes.
+class ListFilterPolicy final : public FilterPolicy {
  public:
   class Builder final : public FilterBuilder {
    public:
@@ -351,7 +351,7 @@ class EvenFilterPolicy final : public FilterPolicy {
 };
 
 TEST(TableTest, FilterOfAUsersPolicy) {
-  const EvenFilterPolicy policy;
+  const ListFilterPolicy policy;
   TableBuilderOptions options;
   options.filter_policy = &policy;
   const BuiltTable table = BuildTable(options, {{"k", 2, EntryType::kPut, "new"},

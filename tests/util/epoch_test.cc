@@ -109,7 +109,8 @@ TEST(EpochTest, FreeFunctionsMayRetireWithoutDeepRecursion) {
   std::atomic<int> freed = 0;
   constexpr int kNodes = 200000;  // as calls, they would overflow the stack
   ChainNode* head = nullptr;
-  for (int i = 0; i < kNodes; ++i) head = std::make_unique<ChainNode>(head, &freed).release();
+  for (int i = 0; i < kNodes; ++i)
+    head = std::make_unique<ChainNode>(ChainNode{head, &freed}).release();
   EpochRetire(head, ChainNode::Free);
   EXPECT_EQ(freed, kNodes);
 }

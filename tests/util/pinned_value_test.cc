@@ -97,7 +97,8 @@ TEST(PinnedValueTest, CopiesAPartOfItself) {
   EXPECT_EQ(value.view(), "56789012345678901234");
 
   // The pinned bytes vanish with the pin; they must have been copied by then.
-  auto* const dying = new std::string("bytes that die with their owner, all of them");
+  auto* const dying = 
+      std::make_unique<std::string>("bytes that die with their owner, all of them").release();
   value.AssignPinned(
       *dying, [](void* owner) { delete static_cast<std::string*>(owner); }, dying);
   value.AssignCopy(value.view().substr(0, 25));

@@ -19,7 +19,7 @@ if(BUILD_SHARED_LIBS)
   set(SIEVEDB_DEFAULT_KIND shared)
 endif()
 install(EXPORT sievedbTargets NAMESPACE sievedb:: DESTINATION "${package_dir}")
-configure_package_config_file(cmake/sievedbConfig.cmake.in
+configure_package_config_file(tools/cmake/sievedbConfig.cmake.in
   "${PROJECT_BINARY_DIR}/sievedbConfig.cmake" INSTALL_DESTINATION "${package_dir}")
 # Before 1.0 a minor version may change the API, as the soname says too.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/sievedbConfigVersion.cmake"
@@ -27,7 +27,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/sievedbConfigVersion.cma
 install(FILES
   "${PROJECT_BINARY_DIR}/sievedbConfig.cmake"
   "${PROJECT_BINARY_DIR}/sievedbConfigVersion.cmake"
-  cmake/FindxxHash.cmake
+  tools/cmake/FindxxHash.cmake
   DESTINATION "${package_dir}")
 
 # Abseil names its pkg-config files absl_X.
@@ -58,5 +58,5 @@ foreach(kind LIB INCLUDE)
     set(SIEVEDB_PC_${kind}DIR "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
-configure_file(cmake/sievedb.pc.in "${PROJECT_BINARY_DIR}/sievedb.pc" @ONLY)
+configure_file(tools/cmake/sievedb.pc.in "${PROJECT_BINARY_DIR}/sievedb.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/sievedb.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
