@@ -15,7 +15,7 @@
 namespace sievedb {
 namespace {
 
-constexpr int64_t kResumeIntervalMicros = 200'000;
+constexpr uint64_t kResumeIntervalMicros = 200'000;
 constexpr uint64_t kResumeSlackBytes = 1 << 20;
 
 bool IsDiskFull(const absl::Status& status) {
@@ -35,7 +35,7 @@ void DBImpl::InstallView() {
   ReadView* next =
       RefPtr<ReadView>::New(memtable_, std::move(waiting), versions_->current()).release();
   const ReadView* before = view_.exchange(next, std::memory_order_acq_rel);
-  if (before != nullptr) before->RetireRef();
+  if (before != nullptr) replaced_views_.push_back(before);
 }
 
 void DBImpl::UpdateStall() {
@@ -57,12 +57,15 @@ void DBImpl::UpdateStall() {
   changed_.SignalAll();
 }
 
-void DBImpl::NotifyStallChanges() {
+void DBImpl::FinishStateChange() {
   std::vector<StallEvent> events;
+  std::vector<const ReadView*> views;
   {
     MutexLock lock(&mu_);
     events.swap(stall_events_);
+    views.swap(replaced_views_);
   }
+  for (const ReadView* view : views) view->RetireRef();
   for (const StallEvent& event : events) {
     static constexpr const char* kNames[] = {"run freely", "are delayed", "are stopped"};
     event_log_->Write(absl::StrFormat("writes %s%s%s", kNames[static_cast<int>(event.after)],
@@ -134,15 +137,13 @@ void DBImpl::BackgroundFlush() {
   if (!status.ok() && !shutting_down_.load()) {
     SetBackgroundError(status, "flushing a memtable", IsDiskFull(status));
   }
+  FinishStateChange();
   // The new table may have been compacted away while the flush still held it.
   DeleteObsoleteTables();
-  {
-    MutexLock lock(&mu_);
-    flush_scheduled_ = false;
-    MaybeSchedule();
-    changed_.SignalAll();
-  }
-  NotifyStallChanges();
+  MutexLock lock(&mu_);
+  flush_scheduled_ = false;
+  MaybeSchedule();
+  changed_.SignalAll();
 }
 
 absl::Status DBImpl::FlushImmutables() {
@@ -263,9 +264,9 @@ void DBImpl::BackgroundCompaction() {
   // They hold the inputs, which are obsolete once nobody does.
   plan.reset();
   version.reset();
+  FinishStateChange();
   EpochSynchronize();
   DeleteObsoleteTables();
-  NotifyStallChanges();
 }
 
 absl::Status DBImpl::RunCompaction(const CompactionPlan& plan, const Version& version) {
@@ -364,18 +365,23 @@ void DBImpl::SetBackgroundError(const absl::Status& error, std::string_view what
   const absl::Status named(error.code(), absl::StrFormat("%s: %s", what, error.message()));
   {
     MutexLock lock(&mu_);
-    if (!background_error_.ok()) return;  // the first one says what happened
+    // The first one says what happened; but one that stays is not forgotten over one
+    // that may pass.
+    if (!background_error_.ok() && (resumable || !error_resumable_)) return;
     background_error_ = named;
+    error_resumable_ = resumable;
     must_look_.store(true, std::memory_order_release);
     changed_.SignalAll();
-    if (resumable && !resuming_ && !shutting_down_.load()) {
-      if (resume_thread_.joinable()) resume_thread_.join();  // has ended: resuming_ is false
-      resuming_ = true;
-      resume_thread_ = std::thread([this] { ResumeLoop(); });
-    }
   }
   event_log_->Write("writes are stopped: " + named.ToString());
   Notify([&](EventListener* listener) { listener->OnBackgroundError(named); });
+  if (!resumable) return;
+  // Only now, so that listeners hear of the error before they hear of its end.
+  MutexLock lock(&mu_);
+  if (background_error_.ok() || !error_resumable_ || resuming_ || shutting_down_.load()) return;
+  if (resume_thread_.joinable()) resume_thread_.join();  // has ended: resuming_ is false
+  resuming_ = true;
+  resume_thread_ = std::thread([this] { ResumeLoop(); });
 }
 
 void DBImpl::ResumeLoop() {
@@ -383,8 +389,14 @@ void DBImpl::ResumeLoop() {
     uint64_t needed_bytes = kResumeSlackBytes;
     {
       MutexLock lock(&mu_);
-      if (!shutting_down_.load()) changed_.WaitFor(&mu_, kResumeIntervalMicros);
-      if (shutting_down_.load()) {
+      // Woken for many reasons, it waits on: where the file system is wrong about its
+      // free space, one attempt would follow the other at once.
+      const uint64_t until = NowMicros() + kResumeIntervalMicros;
+      for (uint64_t now = NowMicros(); now < until && error_resumable_ && !shutting_down_.load();
+           now = NowMicros()) {
+        changed_.WaitFor(&mu_, static_cast<int64_t>(until - now));
+      }
+      if (shutting_down_.load() || !error_resumable_) {
         resuming_ = false;
         return;
       }
@@ -396,11 +408,15 @@ void DBImpl::ResumeLoop() {
     if (!free_bytes.ok() || *free_bytes < needed_bytes) continue;
     event_log_->Write(absl::StrFormat("%d bytes are free: writes are taken again", *free_bytes));
     Notify([](EventListener* listener) { listener->OnResumed(); });
-    MutexLock lock(&mu_);
-    background_error_ = absl::OkStatus();
-    resuming_ = false;
-    UpdateStall();
-    MaybeSchedule();
+    {
+      MutexLock lock(&mu_);
+      resuming_ = false;
+      if (!error_resumable_) return;  // another one has come meanwhile
+      background_error_ = absl::OkStatus();
+      UpdateStall();
+      MaybeSchedule();
+    }
+    FinishStateChange();
     return;
   }
 }

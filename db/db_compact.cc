@@ -85,9 +85,9 @@ absl::Status DBImpl::CompactLevel(int input_level, int output_level, const std::
     }
     plan.reset();
     version.reset();
+    FinishStateChange();
     EpochSynchronize();
     DeleteObsoleteTables();
-    NotifyStallChanges();
     SIEVEDB_RETURN_IF_ERROR(status);
     if (!next_begin.has_value()) return absl::OkStatus();
     position = std::move(next_begin);

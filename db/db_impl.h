@@ -80,6 +80,7 @@ class DBImpl final : public DB {
 
   // --- db_open.cc
   absl::Status Start();
+  absl::StatusOr<bool> DatabaseExists() const;
   absl::Status OpenFiles();  // lock, MANIFEST, WALs
   absl::Status StartLogging();
   struct Replay;
@@ -112,7 +113,9 @@ class DBImpl final : public DB {
   // --- db_background.cc
   void InstallView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UpdateStall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void NotifyStallChanges();
+  // Does what InstallView and UpdateStall left for when mu_ is released: tells
+  // listeners, and retires views, whose last reference may free memtables and tables.
+  void FinishStateChange();
   void MaybeSchedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Schedule(ThreadPool::Priority priority, void (DBImpl::*work)())
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -197,7 +200,8 @@ class DBImpl final : public DB {
   uint64_t manifest_in_use_ ABSL_GUARDED_BY(mu_) = 0;
   int manual_waiting_ ABSL_GUARDED_BY(mu_) = 0;  // automatic ones step back
   StallDecision stall_ ABSL_GUARDED_BY(mu_);
-  std::vector<StallEvent> stall_events_ ABSL_GUARDED_BY(mu_);  // not yet told
+  std::vector<StallEvent> stall_events_ ABSL_GUARDED_BY(mu_);         // not yet told
+  std::vector<const ReadView*> replaced_views_ ABSL_GUARDED_BY(mu_);  // not yet retired
   absl::Status background_error_ ABSL_GUARDED_BY(mu_);
   bool error_resumable_ ABSL_GUARDED_BY(mu_) = false;
   bool resuming_ ABSL_GUARDED_BY(mu_) = false;

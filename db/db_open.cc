@@ -24,6 +24,10 @@ namespace {
 // opened. Then CURRENT has moved on.
 constexpr int kReadOnlyAttempts = 5;
 
+// No database counts so far: a file with a higher number is a stranger's. To go on
+// counting from it could wrap.
+constexpr uint64_t kMaxOwnFileNumber = uint64_t{1} << 60;
+
 Options Sanitize(const Options& options) {
   Options sanitized = options;
   if (sanitized.file_system == nullptr) sanitized.file_system = PosixFileSystem();
@@ -34,6 +38,13 @@ Options Sanitize(const Options& options) {
     sanitized.background_pool = NewThreadPool(sanitized.max_background_jobs);
   }
   return sanitized;
+}
+
+std::string ParentDirectory(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return std::string(path.substr(0, std::max<size_t>(slash, 1)));
 }
 
 }  // namespace
@@ -81,7 +92,7 @@ DBImpl::DBImpl(const Options& sanitized, const std::string& path, bool read_only
       snapshots_(std::make_shared<SnapshotList>()),
       event_log_(std::make_unique<EventLog>()),
       opener_(std::make_unique<TableOpener>(options_, path_)),
-      memtable_(RefPtr<MemTable>::New(order_, 0)) {
+      memtable_(RefPtr<MemTable>::New(order_, 0, options_.write_buffer_bytes)) {
   active_ = memtable_.get();
 }
 
@@ -107,17 +118,43 @@ absl::Status DBImpl::Start() {
   return absl::OkStatus();
 }
 
-absl::Status DBImpl::OpenFiles() {
+// Whether a database is here; an error where the options do not want what is so.
+absl::StatusOr<bool> DBImpl::DatabaseExists() const {
   SIEVEDB_ASSIGN_OR_RETURN(const bool exists, file_system_->FileExists(CurrentFileName(path_)));
-  if (!exists && (read_only_ || !options_.create_if_missing)) {
+  if (exists) {
+    if (options_.error_if_exists && !read_only_) {
+      return absl::AlreadyExistsError(path_ + ": a database is here already");
+    }
+    return true;
+  }
+  // To make a new one here would be to delete what the lost CURRENT led to. (A crash
+  // while a database is made may leave a MANIFEST, but no table and no WAL.)
+  const absl::StatusOr<std::vector<std::string>> names = file_system_->GetChildren(path_);
+  if (names.ok()) {
+    for (const std::string& name : *names) {
+      const std::optional<ParsedFileName> parsed = ParseFileName(name);
+      if (parsed.has_value() &&
+          (parsed->kind == FileKind::kTable || parsed->kind == FileKind::kWal)) {
+        return absl::DataLossError(absl::StrFormat("%s is missing, but %s of a database is here",
+                                                   CurrentFileName(path_), name));
+      }
+    }
+  }
+  if (read_only_ || !options_.create_if_missing) {
     return absl::NotFoundError(path_ + ": no database is here (CURRENT is missing)");
   }
-  if (exists && options_.error_if_exists && !read_only_) {
-    return absl::AlreadyExistsError(path_ + ": a database is here already");
-  }
+  return false;
+}
+
+absl::Status DBImpl::OpenFiles() {
+  SIEVEDB_ASSIGN_OR_RETURN(bool exists, DatabaseExists());
   if (!read_only_) {
     SIEVEDB_RETURN_IF_ERROR(file_system_->CreateDirectory(path_));
     SIEVEDB_ASSIGN_OR_RETURN(lock_, file_system_->LockFile(LockFileName(path_)));
+    // Again: whoever had the lock until now may have made it, or destroyed it.
+    SIEVEDB_ASSIGN_OR_RETURN(exists, DatabaseExists());
+    // The name of a new directory must survive too.
+    if (!exists) SIEVEDB_RETURN_IF_ERROR(file_system_->SyncDirectory(ParentDirectory(path_)));
     event_log_ = std::make_unique<EventLog>(file_system_, EventLogFileName(path_));
     event_log_->Write(absl::StrFormat("opening %s with sievedb %d.%d.%d", path_,
                                       SIEVEDB_VERSION_MAJOR, SIEVEDB_VERSION_MINOR,
@@ -138,9 +175,8 @@ struct DBImpl::Replay {
   // nothing about what to replay: every record of a WAL that is needed is.
   uint64_t last_sequence = 0;
   uint64_t last_logged = 0;  // of the records so far
-  LogPredecessor end;        // the WAL that was read last, and where its records end
+  LogPredecessor end;        // the last WAL with records, and where they end
   bool stopped = false;      // the history ends before the next WAL
-  bool dropped = false;      // bytes that were written are not part of the history
   VersionEdit edit;          // tables that were written on the way
 };
 
@@ -149,7 +185,7 @@ absl::Status DBImpl::ReplayWals() {
   std::vector<uint64_t> wals;
   for (const std::string& name : names) {
     const std::optional<ParsedFileName> parsed = ParseFileName(name);
-    if (!parsed.has_value()) continue;
+    if (!parsed.has_value() || parsed->number > kMaxOwnFileNumber) continue;
     // No number is ever used twice, not even that of a file which a crash left.
     versions_->ReserveFileNumber(parsed->number);
     if (parsed->kind == FileKind::kWal && parsed->number >= versions_->log_number()) {
@@ -162,37 +198,38 @@ absl::Status DBImpl::ReplayWals() {
   replay.last_sequence = versions_->last_sequence();
   for (const uint64_t number : wals) {
     if (replay.stopped) {
-      replay.dropped = true;
       event_log_->Write(absl::StrFormat("recovery leaves out WAL %06d: it follows a gap", number));
       continue;
     }
     SIEVEDB_RETURN_IF_ERROR(ReplayWal(number, &replay));
-    if (!replay.stopped) wals_->AddRecovered(number);
   }
   last_sequence_ = replay.last_sequence;
   visible_sequence_.store(replay.last_sequence, std::memory_order_release);
   versions_->SetLastSequence(replay.last_sequence);
   if (read_only_) return absl::OkStatus();
 
-  // Where all is whole, what was read stays in the memtable and in its WALs.
-  // Otherwise it is made durable, so that the damaged WALs go and the cut is final.
-  const bool settle = replay.dropped || !replay.edit.added_files.empty();
-  if (settle) SIEVEDB_RETURN_IF_ERROR(FlushReplayed(&replay));
+  // What was read may be in the kernel's memory only: the process before this one
+  // need not have synced it, or failed to, and then no later sync tells. So nothing
+  // is built on it. It is written again, into tables and a new MANIFEST, before
+  // anything else is synced or deleted; with that, a cut is final too.
+  SIEVEDB_RETURN_IF_ERROR(FlushReplayed(&replay));
   const uint64_t wal = versions_->NewFileNumber();
-  SIEVEDB_RETURN_IF_ERROR(wals_->Switch(wal, settle ? LogPredecessor{} : replay.end));
-  if (settle) {
-    replay.edit.log_number = wal;
-    SIEVEDB_RETURN_IF_ERROR(versions_->Apply(&replay.edit));
-    wals_->RemoveBelow(wal);
-  }
+  SIEVEDB_RETURN_IF_ERROR(wals_->Switch(wal));
+  replay.edit.log_number = wal;
+  SIEVEDB_RETURN_IF_ERROR(versions_->Apply(&replay.edit));
   MutexLock lock(&mu_);
-  memtable_first_wal_ = settle || wals.empty() ? wal : wals.front();
+  memtable_first_wal_ = wal;
   return absl::OkStatus();
 }
 
 absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
   const std::string path = WalFileName(path_, number);
-  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_system_->FileSize(path));
+  const absl::StatusOr<uint64_t> file_size = file_system_->FileSize(path);
+  if (absl::IsNotFound(file_size.status())) {
+    // Its name is there (of a link that leads nowhere, or until just now).
+    return absl::DataLossError(path + ": the WAL is missing");
+  }
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_size);
   SIEVEDB_ASSIGN_OR_RETURN(auto file, file_system_->NewRandomAccessFile(path));
   SIEVEDB_ASSIGN_OR_RETURN(
       auto reader, LogReader::Open(std::move(file), file_bytes, path, LogKind::kWal, number));
@@ -203,7 +240,9 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
       before.file_number >= versions_->log_number() && before.end > kLogHeaderBytes;
   if (needs_predecessor &&
       (before.file_number != replay->end.file_number || before.end > replay->end.end)) {
-    if (before.file_number > replay->end.file_number && !read_only_ &&
+    // A reader beside a writer may have read a MANIFEST that was replaced since. It
+    // tries again.
+    if (before.file_number > replay->end.file_number &&
         options_.wal_recovery == WalRecovery::kStrict) {
       return absl::DataLossError(absl::StrFormat(
           "%s: offset 24: it continues WAL %06d, which is missing", path, before.file_number));
@@ -211,7 +250,7 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
     event_log_->Write(absl::StrFormat(
         "recovery ends at WAL %06d: its predecessor %06d has %d bytes of records, it had %d",
         number, before.file_number, replay->end.end, before.end));
-    replay->stopped = replay->dropped = true;
+    replay->stopped = true;
     return absl::OkStatus();
   }
 
@@ -232,7 +271,7 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
                            more.status().code() == absl::StatusCode::kDataLoss;
       if (!salvage) return more.status();
       event_log_->Write("recovery keeps what comes before: " + more.status().ToString());
-      replay->stopped = replay->dropped = true;
+      replay->stopped = true;
       break;
     }
     if (!*more) break;
@@ -248,12 +287,12 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
     SIEVEDB_RETURN_IF_ERROR(WriteBatchInternal::InsertInto(batch, first, active_));
     replay->last_logged = last;
     replay->last_sequence = std::max(replay->last_sequence, last);
-    if (!read_only_ && active_->MemoryBytes() >= options_.write_buffer_bytes) {
+    if (!read_only_ && active_->DataBytes() >= options_.write_buffer_bytes) {
       SIEVEDB_RETURN_IF_ERROR(FlushReplayed(replay));
     }
   }
-  replay->end = {number, reader->offset()};
-  if (reader->torn_bytes() > 0) replay->dropped = true;
+  // One without records changes nothing: a full disk may have been all that it met.
+  if (records > 0) replay->end = {number, reader->offset()};
   event_log_->Write(absl::StrFormat("recovered WAL %06d: %d records, %d bytes%s", number, records,
                                     reader->offset(),
                                     reader->torn_bytes() > 0 ? ", a torn tail is cut" : ""));
@@ -269,7 +308,7 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
       RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr));
   for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
   MutexLock lock(&mu_);
-  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++);
+  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes);
   active_ = memtable_.get();
   return absl::OkStatus();
 }
@@ -406,27 +445,30 @@ absl::Status DBImpl::Close() {
   if (unlogged_writes_.load(std::memory_order_relaxed)) status = Flush(FlushOptions());
   shutting_down_.store(true);
   std::thread resume_thread;
-  bool failed = false;
+  absl::Status lasting_error;
   {
     MutexLock lock(&mu_);
     changed_.SignalAll();
     while (scheduled_ > 0) changed_.Wait(&mu_);
     resume_thread = std::move(resume_thread_);
-    failed = !background_error_.ok();
+    if (!error_resumable_) lasting_error = background_error_;
   }
   if (resume_thread.joinable()) resume_thread.join();
-  // After an error nothing is synced as if it could still succeed.
-  if (wals_ != nullptr) status.Update(wals_->Close(/*sync=*/!failed && !read_only_));
+  // After an error nothing is synced as if it could still succeed. A full disk did no
+  // harm to what is in the WALs.
+  status.Update(lasting_error);
+  if (wals_ != nullptr) status.Update(wals_->Close(lasting_error.ok() && !read_only_));
   {
     MutexLock lock(&mu_);
     closed_ = true;
     close_status_ = status;
     must_look_.store(true, std::memory_order_release);
-    ReadView* const last = view_.exchange(nullptr, std::memory_order_acq_rel);
-    if (last != nullptr) last->RetireRef();
+    const ReadView* const last = view_.exchange(nullptr, std::memory_order_acq_rel);
+    if (last != nullptr) replaced_views_.push_back(last);
     immutables_.clear();
     changed_.SignalAll();
   }
+  FinishStateChange();
   EpochSynchronize();
   if (versions_ != nullptr && !read_only_) DeleteObsoleteTables();
   event_log_->Write("closed");

@@ -30,6 +30,7 @@ void GiveTo(PinnedValue* value, Lookup* lookup) {
 
 // memtable -> immutables -> tables, newest first, until one of them decides.
 absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
+  for (const RefPtr<MemTable>& immutable : view.immutables) immutable->Prefetch(*lookup);
   view.memtable->Get(lookup);
   for (const RefPtr<MemTable>& immutable : view.immutables) {
     if (lookup->decided()) break;

@@ -138,7 +138,7 @@ absl::Status DBImpl::MakeRoom(uint64_t bytes, bool no_slowdown) {
   if (must_look_.load(std::memory_order_acquire)) {
     SIEVEDB_RETURN_IF_ERROR(WaitWhileStalled(bytes, no_slowdown));
   }
-  const bool full = active_->MemoryBytes() >= options_.write_buffer_bytes && !active_->empty();
+  const bool full = active_->DataBytes() >= options_.write_buffer_bytes && !active_->empty();
   if (full || wal_broken_) return SwitchMemtable(no_slowdown);
   return absl::OkStatus();
 }
@@ -187,7 +187,7 @@ absl::Status DBImpl::WaitForMemtableSlot(bool no_slowdown) {
 absl::Status DBImpl::SwitchMemtable(bool no_slowdown) {
   if (!active_->empty()) SIEVEDB_RETURN_IF_ERROR(WaitForMemtableSlot(no_slowdown));
   const absl::Status status = BeginMemtable();
-  NotifyStallChanges();
+  FinishStateChange();
   return status;
 }
 
@@ -205,7 +205,7 @@ absl::Status DBImpl::BeginMemtable() {
     return absl::OkStatus();
   }
   immutables_.push_back({memtable_, memtable_first_wal_});
-  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++);
+  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes);
   active_ = memtable_.get();
   memtable_first_wal_ = wal;
   InstallView();

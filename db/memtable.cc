@@ -3,8 +3,12 @@
 #include <cassert>
 #include <utility>
 
+#include "util/hash.h"
+
 namespace sievedb {
 namespace {
+
+constexpr size_t kFilterFraction = 64;
 
 class MemTableIterator final : public InternalIterator {
  public:
@@ -46,16 +50,25 @@ class MemTableIterator final : public InternalIterator {
 
 }  // namespace
 
-MemTable::MemTable(const InternalKeyOrder& order, uint64_t id)
-    : id_(id), order_(order), list_(order, &arena_) {}
+MemTable::MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes)
+    : id_(id),
+      arena_(expected_bytes),
+      order_(order),
+      use_filter_(order.user().equal_keys_have_equal_bytes()),
+      filter_(expected_bytes / kFilterFraction),
+      list_(order, &arena_) {}
 
 void MemTable::Add(uint64_t sequence, EntryType type, std::string_view key,
                    std::string_view value) {
+  // Before the entry: who finds it there has no use for the filter, and who relies
+  // on the filter acquired a sequence that is published after both.
+  if (use_filter_) filter_.Add(Hash64(key));
   list_.Insert(key, MakeTag(sequence, type), value);
   if (type == EntryType::kDelete) tombstones_.fetch_add(1, std::memory_order_relaxed);
 }
 
 const SkipList::Node* MemTable::Find(const Lookup& lookup) const {
+  if (use_filter_ && !filter_.MayContain(lookup.hash)) return nullptr;
   const SkipList::Node* const node =
       list_.FindAtOrAfter(list_.MakeTarget(lookup.user_key, lookup.seek_tag));
   if (node == nullptr || node->word() != lookup.word) return nullptr;

@@ -11,6 +11,7 @@
 #include "table/internal_key.h"
 #include "table/lookup.h"
 #include "util/arena.h"
+#include "util/atomic_bloom.h"
 #include "util/ref_counted.h"
 
 namespace sievedb {
@@ -22,8 +23,10 @@ namespace sievedb {
 //          sequence that is published only when the whole group is in.
 class MemTable : public RefCounted<MemTable> {
  public:
-  // id grows with each memtable of a DB.
-  MemTable(const InternalKeyOrder& order, uint64_t id);
+  // id grows with each memtable of a DB. expected_bytes: at which it will be
+  // flushed; a 64th of it goes to a filter, so that most lookups of keys that are
+  // not here cost one load.
+  MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes = size_t{1} << 20);
 
   // Requires: no entry with this key and sequence is in it.
   void Add(uint64_t sequence, EntryType type, std::string_view key, std::string_view value);
@@ -35,11 +38,16 @@ class MemTable : public RefCounted<MemTable> {
   // Whether Get would decide lookup.
   bool Contains(const Lookup& lookup) const { return Find(lookup) != nullptr; }
 
+  // Starts loading what Get will look at first.
+  void Prefetch(const Lookup& lookup) const { filter_.Prefetch(lookup.hash); }
+
   // Holds a reference to the memtable.
   std::unique_ptr<InternalIterator> NewIterator() const;
 
   uint64_t id() const { return id_; }
-  size_t MemoryBytes() const { return arena_.MemoryBytes(); }
+  // What it holds from the system, and what of that entries take.
+  size_t MemoryBytes() const { return arena_.MemoryBytes() + filter_.MemoryBytes(); }
+  size_t DataBytes() const { return arena_.UsedBytes(); }
   // Relaxed, as tombstones() is: who acquired a sequence sees at least the entries
   // that were added before it was published.
   uint64_t entries() const { return list_.size(); }
@@ -53,6 +61,8 @@ class MemTable : public RefCounted<MemTable> {
   const uint64_t id_;
   Arena arena_;
   const InternalKeyOrder order_;
+  const bool use_filter_;  // not where equal keys may have different bytes
+  AtomicBloom filter_;
   SkipList list_;
   std::atomic<uint64_t> tombstones_{0};
 };

@@ -21,6 +21,8 @@ namespace {
 
 constexpr uint64_t kMinRollBytes = 1 << 20;
 constexpr uint64_t kRollFactor = 10;
+// More than any name that it holds; what is larger is not even read.
+constexpr uint64_t kMaxCurrentBytes = 4096;
 
 // The name without its directory.
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -148,15 +150,19 @@ absl::Status VersionSet::CheckTableFiles(const Version& version) const {
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileRef& file : version.files(level)) {
       const std::string path = TableFileName(db_path_, file->number);
-      if (!present.contains(BaseName(path))) {
+      const absl::StatusOr<uint64_t> bytes = present.contains(BaseName(path))
+                                                 ? options_.file_system->FileSize(path)
+                                                 : absl::NotFoundError(path);
+      // A name without a file: a link that leads nowhere.
+      if (absl::IsNotFound(bytes.status())) {
         return absl::DataLossError(
             absl::StrFormat("%s: a table of level %d is missing", path, level));
       }
-      SIEVEDB_ASSIGN_OR_RETURN(const uint64_t bytes, options_.file_system->FileSize(path));
-      if (bytes != file->file_bytes) {
+      SIEVEDB_RETURN_IF_ERROR(bytes.status());
+      if (*bytes != file->file_bytes) {
         return absl::DataLossError(
             absl::StrFormat("%s: a table of level %d, expected %d bytes, found %d", path, level,
-                            file->file_bytes, bytes));
+                            file->file_bytes, *bytes));
       }
     }
   }
@@ -165,6 +171,14 @@ absl::Status VersionSet::CheckTableFiles(const Version& version) const {
 
 absl::Status VersionSet::Recover() {
   const std::string current_path = CurrentFileName(db_path_);
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t current_bytes,
+                           options_.file_system->FileSize(current_path));
+  if (current_bytes > kMaxCurrentBytes) {
+    return absl::DataLossError(
+        absl::StrFormat("%s, offset 0: expected the name of a MANIFEST and a newline, found %d "
+                        "bytes",
+                        current_path, current_bytes));
+  }
   SIEVEDB_ASSIGN_OR_RETURN(const std::string contents,
                            ReadWholeFile(options_.file_system.get(), current_path));
   SIEVEDB_ASSIGN_OR_RETURN(const uint64_t number, ParseCurrent(current_path, contents));

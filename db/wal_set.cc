@@ -29,14 +29,19 @@ absl::StatusOr<std::unique_ptr<WritableFile>> WalSet::NewFile(uint64_t number) {
     if (file.ok()) return file;
   }
   SIEVEDB_ASSIGN_OR_RETURN(auto file, file_system_->NewWritableFile(path));
-  SIEVEDB_RETURN_IF_ERROR(file->Preallocate(preallocate_bytes_));
+  // On a disk that has not so much room there may still be enough for what is
+  // written, which may be deletions.
+  const absl::Status reserved = file->Preallocate(preallocate_bytes_);
+  if (!reserved.ok() && !absl::IsResourceExhausted(reserved)) return reserved;
   return file;
 }
 
-absl::Status WalSet::Switch(uint64_t number, LogPredecessor predecessor_if_first) {
+absl::Status WalSet::Switch(uint64_t number) {
   SIEVEDB_ASSIGN_OR_RETURN(auto file, NewFile(number));
-  LogPredecessor predecessor = predecessor_if_first;
-  if (current_ != nullptr) predecessor = {current_->file_number(), current_->size()};
+  LogPredecessor predecessor = predecessor_;
+  if (current_ != nullptr && current_->size() > kLogHeaderBytes) {
+    predecessor = {current_->file_number(), current_->size()};
+  }
   SIEVEDB_ASSIGN_OR_RETURN(auto next,
                            LogWriter::Create(std::move(file), LogKind::kWal, number, predecessor));
   if (current_ != nullptr) {
@@ -44,6 +49,7 @@ absl::Status WalSet::Switch(uint64_t number, LogPredecessor predecessor_if_first
     old_.push_back({current_->file_number(), std::move(current_)});
   }
   current_ = std::move(next);
+  predecessor_ = predecessor;
   directory_synced_ = false;
   return absl::OkStatus();
 }
@@ -66,11 +72,6 @@ absl::Status WalSet::Sync() {
     directory_synced_ = true;
   }
   return absl::OkStatus();
-}
-
-void WalSet::AddRecovered(uint64_t number) {
-  MutexLock lock(&mu_);
-  old_.push_back({number, nullptr});
 }
 
 void WalSet::RemoveBelow(uint64_t number) {

@@ -31,9 +31,8 @@ class WalSet {
  public:
   WalSet(FileSystem* file_system, std::string db_path, uint64_t preallocate_bytes);
 
-  // Begins WAL number, which continues the present one (or, for the first, the
-  // given one that recovery read last).
-  absl::Status Switch(uint64_t number, LogPredecessor predecessor_if_first = {});
+  // Begins WAL number, which continues the last one with records.
+  absl::Status Switch(uint64_t number);
 
   // Errors: those of the file. The WAL must then be switched before the next Append.
   absl::Status Append(std::string_view record);
@@ -41,9 +40,6 @@ class WalSet {
   // Syncs older WALs that were not, then this one, and its directory where it is
   // new. After an error nothing may be synced again: the database must stop.
   absl::Status Sync();
-
-  // Recovery read this WAL and it is still needed.
-  void AddRecovered(uint64_t number);
 
   // Deletes, or keeps for reuse, the WALs below number.
   void RemoveBelow(uint64_t number);
@@ -69,6 +65,7 @@ class WalSet {
 
   // The commit path's own.
   std::unique_ptr<LogWriter> current_;
+  LogPredecessor predecessor_;  // the last WAL with records that is not current_
   bool directory_synced_ = false;
 
   mutable Mutex mu_;  // held while older WALs are synced or files are deleted

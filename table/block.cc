@@ -91,9 +91,8 @@ Block::Result Block::ScanBytewise(const char* from, const char* stop, bool rever
     }
     if (same_key) return Result::kAbsent;
     const bool entry_is_less =
-        more == delta.size() ||
-        (more < rest.size() &&
-         static_cast<unsigned char>(delta[more]) < static_cast<unsigned char>(rest[more]));
+        more == delta.size() || (more < rest.size() && static_cast<unsigned char>(delta[more]) <
+                                                           static_cast<unsigned char>(rest[more]));
     if (entry_is_less == reverse) return Result::kAbsent;
     matched = entry.shared + more;
   }

@@ -133,7 +133,8 @@ class KeyBuffer {
   // be read at from, at least n. Requires: keep <= size().
   void Replace(size_t keep, const char* from, size_t n, size_t readable) {
     assert(keep <= size_ && readable >= n);
-    if (capacity_ < keep + n + kSlack) [[unlikely]] Grow(keep, n);
+    if (capacity_ < keep + n + kSlack) [[unlikely]]
+      Grow(keep, n);
     char* const to = bytes_.get() + keep;
     if (n <= kSlack && readable >= kSlack) [[likely]] {
       std::memcpy(to, from, kSlack);

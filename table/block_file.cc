@@ -44,8 +44,8 @@ absl::Status ReadExactly(const RandomAccessFile& file, const std::string& path, 
   SIEVEDB_RETURN_IF_ERROR(file.Read(offset, n, scratch, result));
   if (result->size() != n) {
     return absl::DataLossError(
-        absl::StrFormat("%s: the file is cut short: expected %d bytes at offset %d, found %d",
-                        path, n, offset, result->size()));
+        absl::StrFormat("%s: the file is cut short: expected %d bytes at offset %d, found %d", path,
+                        n, offset, result->size()));
   }
   return absl::OkStatus();
 }
@@ -53,7 +53,8 @@ absl::Status ReadExactly(const RandomAccessFile& file, const std::string& path, 
 absl::Status BlockFile::CheckSum(const BlockHandle& handle, uint64_t found,
                                  const char* trailer) const {
   const uint64_t expected = DecodeFixed64(trailer + 1);
-  if (found == expected) [[likely]] return absl::OkStatus();
+  if (found == expected) [[likely]]
+    return absl::OkStatus();
   return Damaged(handle, absl::StrFormat("checksum: expected %016x, found %016x", expected, found));
 }
 
@@ -112,8 +113,8 @@ absl::StatusOr<BlockBuffer*> BlockFile::Read(const BlockHandle& handle,
   const uint64_t stored_bytes = handle.size + kBlockTrailerBytes;
   if (stored_bytes > kScratchBytes) return ReadLarge(handle, verify_checksum);
   std::string_view stored;
-  SIEVEDB_RETURN_IF_ERROR(
-      ReadExactly(*file_, path_, handle.offset, stored_bytes, ThreadScratch(stored_bytes), &stored));
+  SIEVEDB_RETURN_IF_ERROR(ReadExactly(*file_, path_, handle.offset, stored_bytes,
+                                      ThreadScratch(stored_bytes), &stored));
   return Decode(handle, stored, verify_checksum);
 }
 
@@ -123,25 +124,26 @@ absl::StatusOr<BlockBuffer*> BlockFile::ReadLarge(const BlockHandle& handle,
                                                   bool verify_checksum) const {
   char trailer_scratch[kBlockTrailerBytes];
   std::string_view trailer;
-  SIEVEDB_RETURN_IF_ERROR(
-      ReadExactly(*file_, path_, handle.offset + handle.size, kBlockTrailerBytes, trailer_scratch, &trailer));
+  SIEVEDB_RETURN_IF_ERROR(ReadExactly(*file_, path_, handle.offset + handle.size,
+                                      kBlockTrailerBytes, trailer_scratch, &trailer));
   if (static_cast<Compression>(trailer[0]) != Compression::kNone) {
     const uint64_t stored_bytes = handle.size + kBlockTrailerBytes;
     const auto scratch = std::make_unique_for_overwrite<char[]>(stored_bytes);
     std::string_view stored;
-    SIEVEDB_RETURN_IF_ERROR(ReadExactly(*file_, path_, handle.offset, stored_bytes, scratch.get(), &stored));
+    SIEVEDB_RETURN_IF_ERROR(
+        ReadExactly(*file_, path_, handle.offset, stored_bytes, scratch.get(), &stored));
     return Decode(handle, stored, verify_checksum);
   }
   BlockBuffer* const buffer = BlockBuffer::New(handle.size);
   std::string_view payload;
-  absl::Status status = ReadExactly(*file_, path_, handle.offset, handle.size, buffer->data(), &payload);
+  absl::Status status =
+      ReadExactly(*file_, path_, handle.offset, handle.size, buffer->data(), &payload);
   if (status.ok() && payload.data() != buffer->data()) {
     std::memcpy(buffer->data(), payload.data(), handle.size);
   }
   if (status.ok() && verify_checksum) {
-    const uint64_t found =
-        Hash64Pair({buffer->data(), handle.size}, trailer.substr(0, 1),
-                   BlockChecksumSeed(file_number_, handle.offset));
+    const uint64_t found = Hash64Pair({buffer->data(), handle.size}, trailer.substr(0, 1),
+                                      BlockChecksumSeed(file_number_, handle.offset));
     status = CheckSum(handle, found, trailer.data());
   }
   if (!status.ok()) {

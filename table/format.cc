@@ -70,7 +70,8 @@ absl::Status CheckTailLayout(const Footer& footer, uint64_t file_bytes, const st
                 {"properties", footer.properties, false}};
   for (const auto& block : blocks) {
     if (block.optional && block.handle.size == 0 && block.handle.offset == 0) continue;
-    if (block.handle.offset != at || block.handle.size == 0 || footer_at - at < kBlockTrailerBytes ||
+    if (block.handle.offset != at || block.handle.size == 0 ||
+        footer_at - at < kBlockTrailerBytes ||
         block.handle.size > footer_at - at - kBlockTrailerBytes) {
       return absl::DataLossError(
           absl::StrFormat("%s: footer: the %s block of %d bytes at offset %d: expected it at %d, "
@@ -84,9 +85,8 @@ absl::Status CheckTailLayout(const Footer& footer, uint64_t file_bytes, const st
         "%s: footer: the tail's blocks end at offset %d: expected %d", path, at, footer_at));
   }
   if (footer.range_tombstones.size != 0 || footer.range_tombstones.offset != 0) {
-    return absl::DataLossError(
-        absl::StrFormat("%s: footer: range tombstones, which version %d does not have", path,
-                        kTableFormatVersion));
+    return absl::DataLossError(absl::StrFormat(
+        "%s: footer: range tombstones, which version %d does not have", path, kTableFormatVersion));
   }
   return absl::OkStatus();
 }
@@ -118,9 +118,9 @@ absl::StatusOr<Footer> DecodeFooter(std::string_view bytes, uint64_t file_bytes,
   const char* const at = bytes.data();
   const uint64_t footer_at = file_bytes - kFooterBytes;
   if (const uint64_t magic = DecodeFixed64(at + kMagicAt); magic != kTableMagic) {
-    return absl::DataLossError(absl::StrFormat(
-        "%s: footer at offset %d: not a table: magic: expected %016x, found %016x", path,
-        footer_at, kTableMagic, magic));
+    return absl::DataLossError(
+        absl::StrFormat("%s: footer at offset %d: not a table: magic: expected %016x, found %016x",
+                        path, footer_at, kTableMagic, magic));
   }
   const uint32_t version = DecodeFixed32(at + kVersionAt);
   const uint32_t complement = DecodeFixed32(at + kVersionComplementAt);

@@ -49,8 +49,7 @@ absl::Status IndexReader::DecodeEntries(std::string_view block, uint64_t data_by
     const uint64_t tag_bytes = (key_and_flag & 1) != 0 ? kTagBytes : 0;
     const std::string_view key = in.Bytes((key_and_flag >> 1) + tag_bytes);
     if (!in.ok()) {
-      return absl::DataLossError(
-          absl::StrFormat("index: entry %d of %d is cut short", i, blocks));
+      return absl::DataLossError(absl::StrFormat("index: entry %d of %d is cut short", i, blocks));
     }
     if (payload_bytes == 0 || data_bytes - offset < kBlockTrailerBytes ||
         payload_bytes > data_bytes - offset - kBlockTrailerBytes) {

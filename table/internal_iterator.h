@@ -33,8 +33,7 @@ class InternalIterator {
 };
 
 // One with no entries, that carries status.
-std::unique_ptr<InternalIterator> NewEmptyInternalIterator(
-    absl::Status status = absl::OkStatus());
+std::unique_ptr<InternalIterator> NewEmptyInternalIterator(absl::Status status = absl::OkStatus());
 
 }  // namespace sievedb
 

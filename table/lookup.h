@@ -64,8 +64,8 @@ struct Lookup {
   const std::string_view user_key;
   const uint64_t sequence;  // entries above it are not seen
   const uint64_t seek_tag;
-  const uint64_t hash;      // FilterHash(user_key)
-  const uint64_t word;      // KeyOrder::Word(user_key)
+  const uint64_t hash;  // FilterHash(user_key)
+  const uint64_t word;  // KeyOrder::Word(user_key)
   const ReadOptions& options;
   StatisticsImpl* const statistics;  // null: off
 

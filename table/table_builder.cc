@@ -211,16 +211,15 @@ absl::Status TableBuilder::Add(std::string_view internal_key, std::string_view v
   const uint64_t tag = Tag(internal_key);
   TableProperties& properties = rep.properties;
   const bool first = properties.entries == 0;
-  assert(first ||
-         rep.options.order.Compare(rep.last_user_key, rep.last_tag, user_key, tag) < 0);
+  assert(first || rep.options.order.Compare(rep.last_user_key, rep.last_tag, user_key, tag) < 0);
 
   const size_t shared = SharedPrefix(rep.last_user_key, user_key);
   const bool same_bytes = shared == user_key.size() && shared == rep.last_user_key.size();
   const bool new_user_key =
       first || !(same_bytes || (!rep.hashes_mean_keys &&
                                 rep.options.order.user().Equal(rep.last_user_key, user_key)));
-  if (!rep.block.empty() && rep.block.EstimateAfter(user_key.size(), value.size(), shared) >
-                                rep.options.block_bytes) {
+  if (!rep.block.empty() &&
+      rep.block.EstimateAfter(user_key.size(), value.size(), shared) > rep.options.block_bytes) {
     rep.status = rep.FlushBlock(&user_key);
     if (!rep.status.ok()) return rep.status;
   }

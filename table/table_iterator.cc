@@ -40,9 +40,9 @@ class BlockReadahead {
   BlockReadahead(const TableParts& parts, const ReadOptions& options, bool for_compaction)
       : parts_(parts),
         for_compaction_(for_compaction),
-        fixed_bytes_(for_compaction ? std::max<uint64_t>(options.readahead_bytes,
-                                                         kCompactionReadBytes)
-                                    : options.readahead_bytes),
+        fixed_bytes_(for_compaction
+                         ? std::max<uint64_t>(options.readahead_bytes, kCompactionReadBytes)
+                         : options.readahead_bytes),
         end_block_(parts.index.blocks()) {
     if (options.upper_bound.has_value()) {
       end_block_ = std::min(end_block_, parts.index.Find(*options.upper_bound, kMaxTag) + 1);
@@ -170,12 +170,14 @@ class TableIterator final : public InternalIterator {
 
   void Next() override {
     it_.Next();
-    if (!it_.Valid()) [[unlikely]] SkipForward();
+    if (!it_.Valid()) [[unlikely]]
+      SkipForward();
   }
 
   void Prev() override {
     it_.Prev();
-    if (!it_.Valid()) [[unlikely]] SkipBackward();
+    if (!it_.Valid()) [[unlikely]]
+      SkipBackward();
   }
 
  private:
@@ -246,8 +248,8 @@ class TableIterator final : public InternalIterator {
       Count(parts_.statistics, Counter::kBlockCacheMisses);
     }
     if (cache_only_) {
-      return absl::UnavailableError(absl::StrFormat(
-          "%s: block at offset %d is not cached", parts_.file->path(), handle.offset));
+      return absl::UnavailableError(absl::StrFormat("%s: block at offset %d is not cached",
+                                                    parts_.file->path(), handle.offset));
     }
     SIEVEDB_RETURN_IF_ERROR(ReadBlock(i, handle, bytes));
     if (!for_compaction_) {
@@ -313,7 +315,7 @@ class TableIterator final : public InternalIterator {
   const bool cache_only_;
   const bool for_compaction_;
   BlockIterator it_;
-  size_t block_;  // blocks(): none
+  size_t block_;                   // blocks(): none
   BlockBuffer* buffer_ = nullptr;  // the current block's, where it has one; a reference of ours
   absl::Status status_;
   BlockReadahead readahead_;

@@ -20,8 +20,7 @@ namespace sievedb {
 //
 // parts must outlive the iterator.
 std::unique_ptr<InternalIterator> NewTableIterator(const TableParts& parts,
-                                                   const ReadOptions& options,
-                                                   bool for_compaction);
+                                                   const ReadOptions& options, bool for_compaction);
 
 }  // namespace sievedb
 

@@ -16,16 +16,16 @@ struct TableProperties {
   uint64_t tombstones = 0;
   uint64_t distinct_user_keys = 0;
   uint64_t data_blocks = 0;
-  uint64_t raw_key_bytes = 0;    // internal keys, before prefix compression
+  uint64_t raw_key_bytes = 0;  // internal keys, before prefix compression
   uint64_t raw_value_bytes = 0;
-  uint64_t raw_data_bytes = 0;   // data blocks before compression
-  uint64_t data_bytes = 0;       // data blocks as stored, trailers included
+  uint64_t raw_data_bytes = 0;  // data blocks before compression
+  uint64_t data_bytes = 0;      // data blocks as stored, trailers included
   uint64_t index_bytes = 0;
   uint64_t filter_bytes = 0;
   uint64_t smallest_sequence = 0;
   uint64_t largest_sequence = 0;
-  std::string smallest_key;  // internal
-  std::string largest_key;   // internal
+  std::string smallest_key;                      // internal
+  std::string largest_key;                       // internal
   Compression compression = Compression::kNone;  // asked for; blocks may differ
   std::string comparator_name;
   std::string filter_name;  // empty: no filter

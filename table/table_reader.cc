@@ -45,9 +45,9 @@ absl::StatusOr<Tail> ReadTail(const RandomAccessFile& file, const TableReaderOpt
   Tail tail;
   SIEVEDB_RETURN_IF_ERROR(
       ReadEnd(file, options, options.tail_bytes != 0 ? options.tail_bytes : kFooterBytes, &tail));
-  SIEVEDB_ASSIGN_OR_RETURN(
-      tail.footer, DecodeFooter(tail.bytes.substr(tail.bytes.size() - kFooterBytes),
-                                options.file_bytes, options.path));
+  SIEVEDB_ASSIGN_OR_RETURN(tail.footer,
+                           DecodeFooter(tail.bytes.substr(tail.bytes.size() - kFooterBytes),
+                                        options.file_bytes, options.path));
   if (options.file_number != kAnyFileNumber && options.file_number != tail.footer.file_number) {
     return absl::DataLossError(
         absl::StrFormat("%s: a table in the wrong file: expected number %d, found %d", options.path,
@@ -80,9 +80,8 @@ absl::Status At(const BlockFile& file, const BlockHandle& handle, const absl::St
 
 absl::Status LoadFilter(const TableReaderOptions& options, const Tail& tail, TableParts* parts) {
   const BlockHandle& handle = tail.footer.filter;
-  SIEVEDB_ASSIGN_OR_RETURN(
-      const StoredBlock block,
-      parts->file->Check(handle, tail.Stored(handle), /*verify_checksum=*/true));
+  SIEVEDB_ASSIGN_OR_RETURN(const StoredBlock block, parts->file->Check(handle, tail.Stored(handle),
+                                                                       /*verify_checksum=*/true));
   const uint8_t kind = tail.footer.filter_kind;
   const FilterPolicy* const policy = options.filter_policy;
   const bool built_in = kind < kFirstUserFilterKind;
@@ -92,8 +91,7 @@ absl::Status LoadFilter(const TableReaderOptions& options, const Tail& tail, Tab
   SIEVEDB_ASSIGN_OR_RETURN(const size_t raw_bytes, parts->file->RawSize(handle, block));
   AlignedBuffer bytes(raw_bytes);
   SIEVEDB_RETURN_IF_ERROR(parts->file->Unpack(handle, block, bytes.data(), raw_bytes));
-  auto filter =
-      built_in ? OpenBuiltInFilter(kind, bytes.view()) : policy->NewReader(bytes.view());
+  auto filter = built_in ? OpenBuiltInFilter(kind, bytes.view()) : policy->NewReader(bytes.view());
   if (!filter.ok()) return At(*parts->file, handle, filter.status());
   parts->filter_bytes = std::move(bytes);
   parts->filter = *std::move(filter);
@@ -114,8 +112,8 @@ absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
     Count(statistics, Counter::kBlockCacheMisses);
   }
   if (options.cache_only) {
-    return absl::UnavailableError(absl::StrFormat("%s: block at offset %d is not cached",
-                                                  parts.file->path(), handle.offset));
+    return absl::UnavailableError(
+        absl::StrFormat("%s: block at offset %d is not cached", parts.file->path(), handle.offset));
   }
   LatencyTimer timer(statistics, Latency::kBlockRead, LatencyTimer::When::kAlways);
   SIEVEDB_ASSIGN_OR_RETURN(BlockBuffer* const buffer,
@@ -148,8 +146,7 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
     const TableReaderOptions& options, std::unique_ptr<RandomAccessFile> file) {
   SIEVEDB_ASSIGN_OR_RETURN(const Tail tail, ReadTail(*file, options));
   const Footer& footer = tail.footer;
-  auto block_file =
-      std::make_unique<BlockFile>(std::move(file), options.path, footer.file_number);
+  auto block_file = std::make_unique<BlockFile>(std::move(file), options.path, footer.file_number);
 
   SIEVEDB_ASSIGN_OR_RETURN(const std::string properties_payload,
                            TailPayload(*block_file, tail, footer.properties));
@@ -163,8 +160,8 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
   }
   SIEVEDB_ASSIGN_OR_RETURN(const std::string index_payload,
                            TailPayload(*block_file, tail, footer.index));
-  auto index = IndexReader::Decode(options.order, index_payload,
-                                   options.file_bytes - footer.tail_bytes);
+  auto index =
+      IndexReader::Decode(options.order, index_payload, options.file_bytes - footer.tail_bytes);
   if (!index.ok()) return At(*block_file, footer.index, index.status());
 
   auto parts = std::make_unique<TableParts>(options.order, *std::move(index));

@@ -27,7 +27,7 @@ struct TableReaderOptions {
   std::string path;          // for messages
   uint64_t file_number = 0;  // seeds the checksums; kAnyFileNumber: take the footer's
   uint64_t file_bytes = 0;
-  uint64_t tail_bytes = 0;   // 0: unknown, costs a second read
+  uint64_t tail_bytes = 0;  // 0: unknown, costs a second read
 };
 inline constexpr uint64_t kAnyFileNumber = ~uint64_t{0};
 
@@ -51,8 +51,8 @@ class TableReader {
   // Errors: kDataLoss where the footer, index or properties are damaged (a
   // damaged filter is not an error: filter() is null then, filter_status() says
   // why), kInvalidArgument where the comparator's name is another's.
-  static absl::StatusOr<std::unique_ptr<TableReader>> Open(
-      const TableReaderOptions& options, std::unique_ptr<RandomAccessFile> file);
+  static absl::StatusOr<std::unique_ptr<TableReader>> Open(const TableReaderOptions& options,
+                                                           std::unique_ptr<RandomAccessFile> file);
   ~TableReader();
 
   // --- the filter, asked before anything else. A table without one says maybe.
@@ -97,7 +97,7 @@ class TableReader {
   absl::Status ForEachBlock(const std::function<bool(const BlockDescription&)>& fn) const;
 
   const TableProperties& properties() const;
-  size_t MemoryBytes() const;        // index, filter and bookkeeping
+  size_t MemoryBytes() const;  // index, filter and bookkeeping
   size_t FilterMemoryBytes() const;
   size_t IndexMemoryBytes() const;
 

@@ -162,9 +162,8 @@ class TableVerifier {
     char scratch[kFooterBytes];
     std::string_view bytes;
     const BlockFile& file = *parts_.file;
-    SIEVEDB_RETURN_IF_ERROR(ReadExactly(file.file(), file.path(),
-                                        parts_.file_bytes - kFooterBytes, kFooterBytes, scratch,
-                                        &bytes));
+    SIEVEDB_RETURN_IF_ERROR(ReadExactly(file.file(), file.path(), parts_.file_bytes - kFooterBytes,
+                                        kFooterBytes, scratch, &bytes));
     return DecodeFooter(bytes, parts_.file_bytes, file.path()).status();
   }
 
@@ -192,9 +191,9 @@ class TableVerifier {
                    {"file_number", &TableProperties::file_number}};
     for (const auto& number : numbers) {
       if (said.*number.field == found_.*number.field) continue;
-      return parts_.file->Damaged(
-          footer.properties, absl::StrFormat("%s: expected %d, found %d", number.name,
-                                             said.*number.field, found_.*number.field));
+      return parts_.file->Damaged(footer.properties,
+                                  absl::StrFormat("%s: expected %d, found %d", number.name,
+                                                  said.*number.field, found_.*number.field));
     }
     if (said.smallest_key != found_.smallest_key || said.largest_key != last_key_) {
       return parts_.file->Damaged(footer.properties, "the key range is not that of the entries");

@@ -126,10 +126,18 @@ struct Fault {
 struct FaultFileSystem::State {
   explicit State(std::shared_ptr<FileSystem> base_in) : base(std::move(base_in)) {}
 
+  static absl::Status Off() { return absl::UnavailableError("the machine is off"); }
+
   // Counts the operation, and gives the error that it shall have.
   absl::Status Check(FileOp op, std::string_view path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    if (off) return Off();
     ++total;
     ++counts[static_cast<size_t>(op)];
+    if (operations_to_crash > 0 && --operations_to_crash == 0) {
+      off = true;
+      if (at_crash) at_crash();
+      return Off();
+    }
     for (auto it = faults.begin(); it != faults.end(); ++it) {
       if (!it->predicate(op, path)) continue;
       const absl::Status status = it->status;
@@ -177,6 +185,9 @@ struct FaultFileSystem::State {
   mutable Mutex mu;
   uint64_t total ABSL_GUARDED_BY(mu) = 0;
   uint64_t failed ABSL_GUARDED_BY(mu) = 0;
+  bool off ABSL_GUARDED_BY(mu) = false;
+  uint64_t operations_to_crash ABSL_GUARDED_BY(mu) = 0;  // 0: never
+  std::function<void()> at_crash ABSL_GUARDED_BY(mu);
   std::array<uint64_t, kFileOps> counts ABSL_GUARDED_BY(mu) = {};
   std::vector<Fault> faults ABSL_GUARDED_BY(mu);
   Names names ABSL_GUARDED_BY(mu);                       // as they are
@@ -222,6 +233,7 @@ class FaultFileSystem::WriteFile final : public WritableFile {
   absl::Status Append(std::string_view data) override {
     MutexLock lock(&state_->mu);
     const absl::Status fault = state_->Check(FileOp::kAppend, path_);
+    if (state_->off) return fault;
     if (!fault.ok()) data = data.substr(0, data.size() / 2);
     SIEVEDB_RETURN_IF_ERROR(base_->Append(data));
     content_->Write(size_, data);
@@ -233,7 +245,7 @@ class FaultFileSystem::WriteFile final : public WritableFile {
     MutexLock lock(&state_->mu);
     const absl::Status fault = state_->Check(FileOp::kSync, path_);
     if (!fault.ok()) {
-      content_->lost = true;
+      if (!state_->off) content_->lost = true;
       return fault;
     }
     SIEVEDB_RETURN_IF_ERROR(base_->Sync());
@@ -260,7 +272,7 @@ class FaultFileSystem::WriteFile final : public WritableFile {
  private:
   absl::Status CloseBase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (std::exchange(closed_, true)) return absl::OkStatus();
-    content_->Truncate(size_);  // a recycled file's rest
+    if (!state_->off) content_->Truncate(size_);  // a recycled file's rest
     return base_->Close();
   }
 
@@ -317,6 +329,18 @@ void FaultFileSystem::ClearFaults() {
   state_->faults.clear();
 }
 
+void FaultFileSystem::PowerOffAtNth(uint64_t n, std::function<void()> at_crash) {
+  assert(n > 0);
+  MutexLock lock(&state_->mu);
+  state_->operations_to_crash = n;
+  state_->at_crash = std::move(at_crash);
+}
+
+bool FaultFileSystem::is_off() const {
+  MutexLock lock(&state_->mu);
+  return state_->off;
+}
+
 uint64_t FaultFileSystem::operations() const {
   MutexLock lock(&state_->mu);
   return state_->total;
@@ -365,6 +389,36 @@ std::shared_ptr<FileSystem> FaultFileSystem::CrashClone(CrashMode mode, uint64_t
     (*file)->Append(left).IgnoreError();  // cannot fail there
   }
   return clone;
+}
+
+std::shared_ptr<FaultFileSystem> FaultFileSystem::AfterProcessDeath() const {
+  auto next = std::make_shared<FaultFileSystem>();
+  MutexLock lock(&state_->mu);
+  MutexLock next_lock(&next->state_->mu);
+  // A file is one file under all of its names, old and new.
+  std::map<const Content*, std::shared_ptr<Content>> copies;
+  const auto copy = [&copies](const Entry& entry) {
+    if (entry.content == nullptr) return Entry();
+    std::shared_ptr<Content>& to = copies[entry.content.get()];
+    if (to == nullptr) to = std::make_shared<Content>(*entry.content);
+    return Entry{to};
+  };
+  for (const auto& [name, entry] : state_->durable) next->state_->durable[name] = copy(entry);
+  for (const NameChange& change : state_->unsynced) {
+    next->state_->unsynced.push_back({change.removed, change.added, copy(change.entry)});
+  }
+  FileSystem* const base = next->state_->base.get();
+  for (const auto& [name, entry] : state_->names) {
+    next->state_->names[name] = copy(entry);
+    if (entry.content == nullptr) {
+      base->CreateDirectory(name).IgnoreError();  // a memory file system has room
+      continue;
+    }
+    auto file = base->NewWritableFile(name);
+    assert(file.ok());
+    (*file)->Append(entry.content->now).IgnoreError();  // cannot fail there
+  }
+  return next;
 }
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> FaultFileSystem::NewRandomAccessFile(

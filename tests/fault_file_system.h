@@ -55,6 +55,7 @@ enum class CrashMode {
 //  - After a failing Sync what was unsynced then is never made safe by a later
 //    one, though that succeeds: so do kernels.
 //  - A failing Close has closed the file. All else that fails has done nothing.
+//  - After PowerOff every operation fails and nothing changes any more.
 //  - Readahead and StartWriteback never fail and are not counted.
 //
 // Threads: safe. Files may outlive it.
@@ -80,6 +81,12 @@ class FaultFileSystem : public FileSystem {
   void Fail(FileOp op, std::string_view part, absl::Status status, Repeat repeat = Repeat::kOnce);
   void ClearFaults();
 
+  // The machine stops at the n-th operation from now (1 is the next), which is not
+  // done. at_crash is called at that moment, under a lock: it must not call the
+  // file system.
+  void PowerOffAtNth(uint64_t n, std::function<void()> at_crash);
+  bool is_off() const;
+
   uint64_t operations() const;  // so far
   uint64_t operations(FileOp op) const;
   uint64_t faults() const;  // operations that were made to fail
@@ -87,6 +94,11 @@ class FaultFileSystem : public FileSystem {
   // What a crash now would leave, as a new memory file system without locks. The
   // same state, mode and seed give the same clone.
   std::shared_ptr<FileSystem> CrashClone(CrashMode mode, uint64_t seed) const;
+
+  // What the death of the process now would leave: all that was written, without
+  // locks or faults. Unlike in a CrashClone, what is not synced yet can still be
+  // lost by a crash of the machine.
+  std::shared_ptr<FaultFileSystem> AfterProcessDeath() const;
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(
       const std::string& path) override;

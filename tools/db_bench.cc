@@ -66,5 +66,5 @@ int main(int argc, char** argv) {
   sievedb::DbBench bench(settings);
   status = bench.Run();
   if (!status.ok()) return sievedb::ExitFailure(flags.program(), status);
-  return sievedb::kExitSuccess;
+  return sievedb::ExitAfterOutput(flags.program());
 }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -79,6 +81,17 @@ int ExitFailure(std::string_view program, const absl::Status& status) {
 int ExitUsage(std::string_view program, std::string_view message) {
   PrintErrorLine(program, absl::StrFormat("%s (--help shows all flags)", message));
   return kExitUsage;
+}
+
+int ExitAfterOutput(std::string_view program) {
+  errno = 0;
+  const bool failed = std::fflush(stdout) != 0;
+  const int error = errno;
+  if (!failed && std::ferror(stdout) == 0) return kExitSuccess;
+  return ExitFailure(program,
+                     absl::UnavailableError(absl::StrFormat(
+                         "writing to the standard output failed%s%s", error == 0 ? "" : ": ",
+                         error == 0 ? "" : std::generic_category().message(error))));
 }
 
 Flags::Flags(std::string_view program, std::string_view synopsis, std::string_view summary)
@@ -238,7 +251,7 @@ std::optional<int> Flags::ParseOrExit(int argc, char** argv) {
   if (!help_asked_) return std::nullopt;
   const std::string help = Help();
   std::fwrite(help.data(), 1, help.size(), stdout);
-  return kExitSuccess;
+  return ExitAfterOutput(program_);
 }
 
 std::string Flags::Help() const {

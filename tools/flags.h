@@ -22,6 +22,10 @@ inline constexpr int kExitUsage = 2;    // one line on stderr says what was aske
 int ExitFailure(std::string_view program, const absl::Status& status);
 int ExitUsage(std::string_view program, std::string_view message);
 
+// The end of a program that did its work: what it printed must have been written
+// (a full disk, a closed pipe), or it failed after all.
+int ExitAfterOutput(std::string_view program);
+
 // The command line of one program. Flags are bound to variables, whose values at
 // the time of registration are the defaults that --help shows:
 //

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -34,14 +35,83 @@ void AddField(Json* json, const std::string& name, std::string_view bytes) {
   }
 }
 
-absl::StatusOr<std::string> TakeField(const Json& json, const std::string& name) {
+// Walks over the text of a JSON object that is known to be well-formed.
+class JsonText {
+ public:
+  explicit JsonText(std::string_view text) : text_(text) {}
+
+  // The text of the value of the last member called name: numbers keep the digits
+  // that they were written with, and no depth of nesting costs any stack.
+  std::string_view ValueOf(std::string_view name) {
+    std::string_view found;
+    SkipSpace();
+    ++at_;  // {
+    for (SkipSpace(); text_[at_] != '}'; SkipSpace()) {
+      if (text_[at_] == ',') {
+        ++at_;
+        SkipSpace();
+      }
+      const std::string_view key = Value();
+      SkipSpace();
+      ++at_;  // :
+      SkipSpace();
+      const std::string_view value = Value();
+      if (Json::parse(key.begin(), key.end(), nullptr, false) == name) found = value;
+    }
+    return found;
+  }
+
+ private:
+  void SkipSpace() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
+
+  std::string_view Value() {
+    const size_t start = at_;
+    if (text_[at_] == '"') {
+      SkipString();
+    } else if (text_[at_] == '{' || text_[at_] == '[') {
+      size_t depth = 0;
+      do {
+        const char c = text_[at_];
+        if (c == '"') {
+          SkipString();
+          continue;
+        }
+        if (c == '{' || c == '[') ++depth;
+        if (c == '}' || c == ']') --depth;
+        ++at_;
+      } while (depth > 0);
+    } else {
+      at_ = std::min(text_.find_first_of(" \t\r\n,}", at_), text_.size());
+    }
+    return text_.substr(start, at_ - start);
+  }
+
+  void SkipString() {
+    for (++at_; text_[at_] != '"'; ++at_) {
+      if (text_[at_] == '\\') ++at_;
+    }
+    ++at_;
+  }
+
+  const std::string_view text_;
+  size_t at_ = 0;
+};
+
+absl::StatusOr<std::string> TakeField(const Json& json, std::string_view line,
+                                      const std::string& name) {
   const auto hex = json.find(name + "_hex");
-  if (hex != json.end() && hex->is_string()) return FromHex(hex->get_ref<const std::string&>());
   const auto text = json.find(name);
+  if (hex != json.end() && text != json.end()) {
+    return absl::InvalidArgumentError("both \"" + name + "\" and \"" + name + "_hex\" are given");
+  }
+  if (hex != json.end()) {
+    if (hex->is_string()) return FromHex(hex->get_ref<const std::string&>());
+    return absl::InvalidArgumentError("\"" + name + "_hex\" is not a string");
+  }
   if (text == json.end()) {
     return absl::InvalidArgumentError("no field \"" + name + "\" or \"" + name + "_hex\"");
   }
-  return text->is_string() ? text->get<std::string>() : text->dump();
+  return text->is_string() ? text->get<std::string>() : std::string(JsonText(line).ValueOf(name));
 }
 
 absl::StatusOr<Record> ParseJson(std::string_view line) {
@@ -50,8 +120,8 @@ absl::StatusOr<Record> ParseJson(std::string_view line) {
     return absl::InvalidArgumentError("not a JSON object");
   }
   Record record;
-  SIEVEDB_ASSIGN_OR_RETURN(record.key, TakeField(json, "key"));
-  SIEVEDB_ASSIGN_OR_RETURN(record.value, TakeField(json, "value"));
+  SIEVEDB_ASSIGN_OR_RETURN(record.key, TakeField(json, line, "key"));
+  SIEVEDB_ASSIGN_OR_RETURN(record.value, TakeField(json, line, "value"));
   return record;
 }
 
@@ -81,8 +151,11 @@ absl::StatusOr<Record> ParseRecord(RecordFormat format, std::string_view line) {
 }
 
 RecordFormat GuessFormat(std::string_view first_line) {
-  return !first_line.empty() && first_line.front() == '{' ? RecordFormat::kJsonLines
-                                                          : RecordFormat::kTsv;
+  if (first_line.empty() || first_line.front() != '{') return RecordFormat::kTsv;
+  // A key of TSV may begin so too; then a tab follows it, which is no JSON.
+  return first_line.find('\t') == first_line.npos || ParseJson(first_line).ok()
+             ? RecordFormat::kJsonLines
+             : RecordFormat::kTsv;
 }
 
 absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path) {

@@ -29,7 +29,8 @@ std::string FormatRecord(RecordFormat format, std::string_view key, std::string_
 // Errors: kInvalidArgument, saying what is wrong with the line.
 absl::StatusOr<Record> ParseRecord(RecordFormat format, std::string_view line);
 
-// The format of a file by its first line: JSON lines begin with '{'.
+// The format of a file by its first line: JSON lines begin with '{', and a line of
+// TSV that does so is no JSON.
 RecordFormat GuessFormat(std::string_view first_line);
 
 // Reads a file line by line. Lines may be of any length.

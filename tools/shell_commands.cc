@@ -149,24 +149,27 @@ absl::Status SetBounds(const ShellSettings& settings, ReadOptions* options) {
 
 const std::vector<ShellCommand>& ShellCommands() {
   static const std::vector<ShellCommand> commands = {
-      {"get", "KEY", "print the value of a key", 1, 1, false, Get},
-      {"put", "KEY VALUE", "set a key, and sync", 2, 2, true, Put},
-      {"delete", "KEY", "delete a key, and sync", 1, 1, true, Delete},
-      {"scan", "", "print keys and values in [--from, --to)", 0, 0, false, Scan},
-      {"stats", "", "levels, filters, memory", 0, 0, false, Stats},
-      {"levels", "", "tables, bytes and entries of each level", 0, 0, false, Levels},
-      {"files", "", "the tables of each level and their key ranges", 0, 0, false, Files},
-      {"properties", "[NAME]", "figures of the database, or one of them", 0, 1, false, Properties},
-      {"load", "FILE|-", "write the records of a file (TSV or JSON lines)", 1, 1, true,
+      {"get", "KEY", "print the value of a key", 1, 1, false, false, true, Get},
+      {"put", "KEY VALUE", "set a key, and sync", 2, 2, true, true, true, Put},
+      {"delete", "KEY", "delete a key, and sync", 1, 1, true, false, true, Delete},
+      {"scan", "", "print keys and values in [--from, --to)", 0, 0, false, false, false, Scan},
+      {"stats", "", "levels, filters, memory", 0, 0, false, false, false, Stats},
+      {"levels", "", "tables, bytes and entries of each level", 0, 0, false, false, false, Levels},
+      {"files", "", "the tables of each level and their key ranges", 0, 0, false, false, false,
+       Files},
+      {"properties", "[NAME]", "figures of the database, or one of them", 0, 1, false, false, false,
+       Properties},
+      {"load", "FILE|-", "write the records of a file (TSV or JSON lines)", 1, 1, true, true, false,
        LoadRecords},
       {"dump", "[FILE]", "print all records in [--from, --to), as load reads them", 0, 1, false,
-       DumpRecords},
+       false, false, DumpRecords},
       {"probe", "FILE|-",
        "read each record of a file back, ask for as many keys that are not there, and show what "
        "the filters saved",
-       1, 1, false, ProbeRecords},
-      {"compact", "", "merge all tables in [--from, --to]", 0, 0, true, Compact},
-      {"verify", "", "read and check every block of every table", 0, 0, false, Verify},
+       1, 1, false, false, false, ProbeRecords},
+      {"compact", "", "merge all tables in [--from, --to]", 0, 0, true, false, false, Compact},
+      {"verify", "", "read and check every block of every table", 0, 0, false, false, false,
+       Verify},
   };
   return commands;
 }

@@ -36,7 +36,9 @@ struct ShellCommand {
   const char* help;
   size_t min_arguments;
   size_t max_arguments;
-  bool writes;  // opens the database for writing; the others read it beside a writer
+  bool writes;       // opens the database for writing; the others read it beside a writer
+  bool creates;      // makes it where there is none
+  bool takes_bytes;  // its arguments are keys and values
   absl::Status (*run)(DB* db, const ShellSettings& settings,
                       const std::vector<std::string>& arguments);
 };

@@ -40,6 +40,9 @@ absl::Status ForEachRecord(const ShellSettings& settings, const std::string& pat
   return absl::OkStatus();
 }
 
+// A batch of large records is written before --batch_size of them are together.
+constexpr size_t kMaxBatchBytes = 4 << 20;
+
 double Seconds(uint64_t start_micros) {
   return static_cast<double>(NowMicros() - start_micros) / 1e6;
 }
@@ -56,7 +59,9 @@ absl::Status LoadRecords(DB* db, const ShellSettings& settings,
     batch.Put(record.key, record.value);
     ++records;
     bytes += record.key.size() + record.value.size();
-    if (batch.Count() < settings.batch_size) return absl::OkStatus();
+    if (batch.Count() < settings.batch_size && batch.ByteSize() < kMaxBatchBytes) {
+      return absl::OkStatus();
+    }
     const absl::Status status = db->Write(WriteOptions(), &batch);
     batch.Clear();
     return status;
@@ -71,29 +76,31 @@ absl::Status LoadRecords(DB* db, const ShellSettings& settings,
 
 absl::Status DumpRecords(DB* db, const ShellSettings& settings,
                          const std::vector<std::string>& arguments) {
-  std::FILE* out = stdout;
-  if (!arguments.empty() && arguments[0] != "-") {
-    out = std::fopen(arguments[0].c_str(), "we");
-    if (out == nullptr) {
-      return absl::UnavailableError("open " + arguments[0] + ": " + std::strerror(errno));
-    }
+  ReadOptions options;
+  SIEVEDB_RETURN_IF_ERROR(SetBounds(settings, &options));
+  const bool to_file = !arguments.empty() && arguments[0] != "-";
+  std::FILE* const out = to_file ? std::fopen(arguments[0].c_str(), "we") : stdout;
+  if (out == nullptr) {
+    return absl::UnavailableError("open " + arguments[0] + ": " + std::strerror(errno));
   }
   const RecordFormat format =
       settings.format == "json" || settings.json ? RecordFormat::kJsonLines : RecordFormat::kTsv;
-  ReadOptions options;
-  SIEVEDB_RETURN_IF_ERROR(SetBounds(settings, &options));
   const auto it = db->NewIterator(options);
   uint64_t shown = 0;
-  for (it->SeekToFirst(); it->Valid() && (settings.limit == 0 || shown < settings.limit);
+  int write_error = 0;
+  for (it->SeekToFirst();
+       it->Valid() && write_error == 0 && (settings.limit == 0 || shown < settings.limit);
        it->Next(), ++shown) {
     const std::string line = FormatRecord(format, it->key(), it->value()) + "\n";
-    std::fwrite(line.data(), 1, line.size(), out);
+    if (std::fwrite(line.data(), 1, line.size(), out) != line.size()) write_error = errno;
   }
   absl::Status status = it->status();
-  const bool failed = std::fflush(out) != 0 || std::ferror(out) != 0;
-  if (failed)
-    status.Update(absl::UnavailableError(std::string("writing: ") + std::strerror(errno)));
-  if (out != stdout) std::fclose(out);
+  if (std::fflush(out) != 0 && write_error == 0) write_error = errno;
+  if (to_file && std::fclose(out) != 0 && write_error == 0) write_error = errno;
+  if (write_error != 0) {
+    status.Update(absl::UnavailableError(absl::StrFormat(
+        "write %s: %s", to_file ? arguments[0] : "standard output", std::strerror(write_error))));
+  }
   return status;
 }
 

@@ -50,10 +50,10 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> exit_code = flags.ParseOrExit(argc, argv)) return *exit_code;
 
   std::vector<std::string> arguments = flags.positional();
-  if (arguments.empty()) return ExitUsage("sievedb", "no COMMAND is given; see --help");
+  if (arguments.empty()) return ExitUsage("sievedb", "no COMMAND is given");
   const ShellCommand* const command = Find(arguments[0]);
   if (command == nullptr) {
-    return ExitUsage("sievedb", "there is no command " + arguments[0] + "; see --help");
+    return ExitUsage("sievedb", "there is no command " + arguments[0] + "");
   }
   arguments.erase(arguments.begin());
   if (arguments.size() < command->min_arguments || arguments.size() > command->max_arguments) {
@@ -64,8 +64,22 @@ int Main(int argc, char** argv) {
   if (settings.db.empty()) return ExitUsage("sievedb", "no --db is given");
   settings.has_from = flags.WasGiven("from");
   settings.has_to = flags.WasGiven("to");
+  std::vector<std::string> arguments_to_check;
+  // What cannot be read as a key is wrong usage, found before anything is done.
+  for (const auto& [given, text] :
+       {std::pair(settings.has_from, settings.from), std::pair(settings.has_to, settings.to)}) {
+    if (given) arguments_to_check.push_back(text);
+  }
+  if (command->takes_bytes) {
+    arguments_to_check.insert(arguments_to_check.end(), arguments.begin(), arguments.end());
+  }
+  for (const std::string& text : arguments_to_check) {
+    const absl::Status parsed = ParseBytesArgument(settings, text).status();
+    if (!parsed.ok()) return ExitUsage("sievedb", std::string(parsed.message()));
+  }
 
   Options options;
+  options.create_if_missing = command->creates;
   if (reverse_order) options.comparator = ReverseBytewiseComparator();
   options.filter_policy = NewBlockedBloomPolicy(settings.bloom_bits);
   options.statistics = NewStatistics();
@@ -74,7 +88,7 @@ int Main(int argc, char** argv) {
   if (!db.ok()) return ExitFailure("sievedb", db.status());
   absl::Status status = command->run(db->get(), settings, arguments);
   status.Update((*db)->Close());
-  return status.ok() ? kExitSuccess : ExitFailure("sievedb", status);
+  return status.ok() ? ExitAfterOutput("sievedb") : ExitFailure("sievedb", status);
 }
 
 }  // namespace

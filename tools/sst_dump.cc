@@ -343,8 +343,7 @@ int Main(int argc, char** argv) {
   flags.Add("hex", &settings.hex, "keys and values in hexadecimal, given and shown");
   flags.Add("json", &settings.json, "print JSON");
   if (const std::optional<int> exit_code = flags.ParseOrExit(argc, argv)) return *exit_code;
-  if (flags.positional().empty())
-    return ExitUsage("sst_dump", "no FILE or DIR is given; see --help");
+  if (flags.positional().empty()) return ExitUsage("sst_dump", "no FILE or DIR is given");
   absl::Status status = DecodeKey(flags, "from", settings.from, settings.hex, &settings.from_key);
   if (status.ok()) status = DecodeKey(flags, "to", settings.to, settings.hex, &settings.to_key);
   if (status.ok())
@@ -364,7 +363,7 @@ int Main(int argc, char** argv) {
     ++failures;
   }
   dump.Finish();
-  if (failures == 0) return kExitSuccess;
+  if (failures == 0) return ExitAfterOutput("sst_dump");
   if (files->size() == 1) return ExitFailure("sst_dump", first_failure);
   return ExitFailure("sst_dump",
                      absl::Status(first_failure.code(),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "util/aligned_buffer.h"
 #include "util/mutex.h"
 
 namespace sievedb {
@@ -15,7 +16,9 @@ namespace sievedb {
 // Threads: safe; the common case is one fetch_add.
 class Arena {
  public:
-  Arena();
+  // expected_bytes: about how much will be asked for. A large arena takes huge pages
+  // at once, which a search through it misses the TLB less for.
+  explicit Arena(size_t expected_bytes = 0);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -33,6 +36,8 @@ class Arena {
   }
   // Bytes held from the system.
   size_t MemoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+  // Of them, those that are not free any more.
+  size_t UsedBytes() const;
 
  private:
   // The header of a piece of memory from the system; what is given out follows it.
@@ -63,8 +68,9 @@ class Arena {
 
   std::atomic<Chunk*> current_{nullptr};
   std::atomic<size_t> memory_bytes_{0};
+  const bool huge_chunks_;
   Mutex mu_;
-  std::vector<Chunk*> chunks_ ABSL_GUARDED_BY(mu_);
+  std::vector<AlignedBuffer> chunks_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace sievedb

@@ -188,7 +188,10 @@ class PosixWritableFile final : public WritableFile {
     if (result == 0) {
       reserved_ = bytes;
     } else if (errno != EOPNOTSUPP && errno != ENOSYS) {
-      return ErrnoStatus("fallocate", path_, errno);
+      const absl::Status status = ErrnoStatus("fallocate", path_, errno);
+      // Some file systems keep what they could reserve before the disk was full.
+      reserved_ = std::max(reserved_, size_ + 1);
+      return status;
     }
 #else
     static_cast<void>(bytes);

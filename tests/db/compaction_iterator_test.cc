@@ -42,7 +42,9 @@ std::vector<std::string> KeysOf(std::vector<std::pair<std::string, std::string>>
 // is kept, and how many were dropped.
 std::string RunCase(const DataDrivenCase& test) {
   const auto unquoted = [](const std::string& word) { return word == "\"\"" ? "" : word; };
-  const auto quoted = [](std::string_view text) { return text.empty() ? "\"\"" : std::string(text); };
+  const auto quoted = [](std::string_view text) {
+    return text.empty() ? "\"\"" : std::string(text);
+  };
   std::vector<Entry> entries;
   for (const std::string& line : SplitLines(test.input)) {
     const std::vector<std::string> words = SplitWords(line);
@@ -73,7 +75,8 @@ std::string RunCase(const DataDrivenCase& test) {
 }
 
 TEST(CompactionIteratorTest, DataDriven) {
-  RunDataDriven("compaction_iterator", [] {}, RunCase);
+  RunDataDriven(
+      "compaction_iterator", [] {}, RunCase);
 }
 
 TEST(CompactionIteratorTest, MalformedKeysAreDamage) {
@@ -125,8 +128,11 @@ TEST(CompactionIteratorTest, CancelEndsIt) {
 }
 
 TEST(CompactionIteratorTest, FirstVersionsAreTold) {
-  EntriesIterator input(
-      {{"a", 9, "v"}, {"a", 4, "v"}, {"b", 3, "", EntryType::kDelete}, {"b", 2, "v"}, {"c", 8, ""}});
+  EntriesIterator input({{"a", 9, "v"},
+                         {"a", 4, "v"},
+                         {"b", 3, "", EntryType::kDelete},
+                         {"b", 2, "v"},
+                         {"c", 8, ""}});
   CompactionIterator it(kOrder, &input, {5}, [](std::string_view) { return false; });
   std::vector<std::pair<std::string, bool>> shown;
   for (it.SeekToFirst(); it.Valid(); it.Next()) {
@@ -182,8 +188,9 @@ TEST(CompactionIteratorTest, RandomInputsKeepEveryView) {
       return std::tuple(a.user_key, b.sequence) < std::tuple(b.user_key, a.sequence);
     });
     EntriesIterator input(upper);
-    CompactionIterator it(kOrder, &input, {snapshots.begin(), snapshots.end()},
-                          [&](std::string_view key) { return keys_below.contains(std::string(key)); });
+    CompactionIterator it(
+        kOrder, &input, {snapshots.begin(), snapshots.end()},
+        [&](std::string_view key) { return keys_below.contains(std::string(key)); });
     std::vector<Entry> kept;
     for (it.SeekToFirst(); it.Valid(); it.Next()) {
       kept.push_back({std::string(UserKey(it.key())), TagSequence(Tag(it.key())),

@@ -124,10 +124,10 @@ std::string RunCase(const DataDrivenCase& test) {
     const std::string_view end = end_text;
     bool busy = false;
     std::optional<std::string> next;
-    const auto plan = PickManual(
-        world.options, *version, world.running, std::stoi(test.Argument("in")),
-        std::stoi(test.Argument("out")), test.HasArgument("begin") ? &begin : nullptr,
-        test.HasArgument("end") ? &end : nullptr, &busy, &next);
+    const auto plan =
+        PickManual(world.options, *version, world.running, std::stoi(test.Argument("in")),
+                   std::stoi(test.Argument("out")), test.HasArgument("begin") ? &begin : nullptr,
+                   test.HasArgument("end") ? &end : nullptr, &busy, &next);
     return absl::StrFormat("%s%s%s", plan.has_value() ? Describe(*plan) : "nothing",
                            busy ? ", busy" : "", next.has_value() ? ", next " + *next : "");
   }
@@ -136,7 +136,8 @@ std::string RunCase(const DataDrivenCase& test) {
 }
 
 TEST(CompactionPickerTest, DataDriven) {
-  RunDataDriven("compaction_picker", [] {}, RunCase);
+  RunDataDriven(
+      "compaction_picker", [] {}, RunCase);
 }
 
 // A simulated database: tables are sets of keys and are compacted as plans say,
@@ -151,7 +152,7 @@ class Simulation {
 
   void Run() {
     for (int step = 0; step < 20000 && !testing::Test::HasFailure(); ++step) {
-      for (uint64_t n = step < 800 ? random_() % 4 : 0; n > 0; --n) {
+      for (uint64_t n = step < flush_steps_ ? random_() % 4 : 0; n > 0; --n) {
         if (version_->files(0).size() < 30) Flush();
       }
       while (plans_.size() < 3) {
@@ -159,7 +160,7 @@ class Simulation {
         if (!plan.has_value()) break;
         Begin(*plan);
       }
-      if (plans_.empty() && step >= 800) break;
+      if (plans_.empty() && step >= flush_steps_) break;
       if (!plans_.empty()) Finish(random_() % plans_.size());
     }
     EXPECT_TRUE(plans_.empty());
@@ -262,6 +263,7 @@ class Simulation {
 
   std::mt19937_64 random_;
   const bool sequential_;
+  const int flush_steps_ = sequential_ ? 200 : 600;
   World world_;
   std::shared_ptr<const Version> version_;
   std::map<uint64_t, Contents> contents_;  // by table number

@@ -62,13 +62,14 @@ TEST(VersionEditTest, BytesAreAsDescribed) {
   auto file = MakeFile(9, "k", "k", 3, 200);
   edit.added_files.emplace_back(4, file);
   EXPECT_EQ(ToHex(edit.Encode()),
-            "00"                           // column family
-            "03ac02"                       // log number
-            "060205"                       // removed table
-            "070409c80114"                 // added table: level, number, bytes, tail
-            "096b0103000000000000"         // smallest
-            "096b0103000000000000"         // largest
-            "0303640090" "03");            // sequences, entries, tombstones, raw bytes
+            "00"                    // column family
+            "03ac02"                // log number
+            "060205"                // removed table
+            "070409c80114"          // added table: level, number, bytes, tail
+            "096b0103000000000000"  // smallest
+            "096b0103000000000000"  // largest
+            "0303640090"
+            "03");  // sequences, entries, tombstones, raw bytes
 }
 
 TEST(VersionEditTest, EveryCutIsAnError) {
@@ -124,7 +125,8 @@ TEST(VersionEditTest, UnknownTags) {
   EXPECT_EQ(edit->DebugString(), kFullText);
 
   EXPECT_TRUE(absl::IsDataLoss(DecodeStatus(bytes + "\x41")));
-  EXPECT_TRUE(absl::IsDataLoss(DecodeStatus(bytes + "\x41\x05" "four")));
+  EXPECT_TRUE(absl::IsDataLoss(DecodeStatus(bytes + "\x41\x05"
+                                                    "four")));
   for (const char* tag : {"\x08", "\x3f", "\x80\x01"}) {
     const absl::Status status = DecodeStatus(bytes + tag);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

@@ -204,8 +204,8 @@ TEST_F(VersionSetTest, AnotherComparatorIsRefused) {
 
 TEST_F(VersionSetTest, BadCurrent) {
   Created();
-  for (const char* text : {"", "MANIFEST-000001", "MANIFEST-1\n", "x\n", "000001.sst\n",
-                           "MANIFEST-000001\n\n"}) {
+  for (const char* text :
+       {"", "MANIFEST-000001", "MANIFEST-1\n", "x\n", "000001.sst\n", "MANIFEST-000001\n\n"}) {
     Write("db/CURRENT", text);
     EXPECT_TRUE(absl::IsDataLoss(RecoverStatus())) << text << ": " << RecoverStatus();
   }
@@ -343,9 +343,8 @@ TEST_F(VersionSetTest, EveryFaultThenCrashKeepsTheAcknowledgedVersion) {
       if (AddTable(set.get(), 6, key, key).ok()) ++acknowledged;
     }
     const bool failed = faults->faults() > before;
-    for (const CrashMode mode :
-         {CrashMode::kLoseUnsynced, CrashMode::kKeepUnsynced, CrashMode::kTornUnsynced,
-          CrashMode::kRandom}) {
+    for (const CrashMode mode : {CrashMode::kLoseUnsynced, CrashMode::kKeepUnsynced,
+                                 CrashMode::kTornUnsynced, CrashMode::kRandom}) {
       TableStore after(faults->CrashClone(mode, n));
       after.options.paranoid_checks = false;
       VersionSet recovered(after.options, "db", after.opener.get(), &log);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -98,6 +99,7 @@ struct TableStore {
     options.statistics = NewStatistics();
     options.block_bytes = 256;
     EXPECT_TRUE(options.file_system->CreateDirectory("db").ok());
+    EXPECT_TRUE(options.file_system->SyncDirectory("").ok());
     opener = std::make_unique<TableOpener>(options, "db");
     context.options = &options;
     context.order = InternalKeyOrder(comparator);
@@ -112,10 +114,13 @@ struct TableStore {
     return static_cast<StatisticsImpl*>(options.statistics.get());
   }
 
-  // A table as a flush writes it.
+  // A table of all of entries, written as by a flush.
   std::shared_ptr<FileMeta> Write(const std::vector<Entry>& entries) {
+    std::set<uint64_t> snapshots;  // one for each entry, so that none is hidden
+    for (const Entry& e : entries) snapshots.insert(e.sequence);
     EntriesIterator input(entries);
-    absl::StatusOr<JobOutput> output = RunJob(context, &input, {}, nullptr, nullptr);
+    absl::StatusOr<JobOutput> output =
+        RunJob(context, &input, {snapshots.begin(), snapshots.end()}, nullptr, nullptr);
     EXPECT_TRUE(output.ok()) << output.status();
     return output.ok() && output->files.size() == 1 ? output->files[0] : nullptr;
   }

@@ -26,8 +26,7 @@ class OtherComparator final : public sievedb::Comparator {
   const char* Name() const override { return "fuzz.Other"; }
 };
 
-void Search(const Block& block, const InternalKeyOrder& order, std::string_view key,
-            uint64_t tag) {
+void Search(const Block& block, const InternalKeyOrder& order, std::string_view key, uint64_t tag) {
   uint64_t found_tag = 0;
   std::string_view value;
   if (block.Find(order.user(), key, tag, sievedb::Hash64(key), &found_tag, &value) ==

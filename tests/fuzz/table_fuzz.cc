@@ -97,8 +97,7 @@ bool PutChecksumsRight(std::string* bytes) {
   sievedb::EncodeFixed64(footer_at + 120, sievedb::kTableMagic);
   sievedb::EncodeFixed64(footer_at + 104,
                          sievedb::Hash64Pair({footer_at, 104}, {footer_at + 112, 16}, 0));
-  const auto footer =
-      sievedb::DecodeFooter({footer_at, kFooterBytes}, bytes->size(), "fuzz");
+  const auto footer = sievedb::DecodeFooter({footer_at, kFooterBytes}, bytes->size(), "fuzz");
   if (!footer.ok()) return false;
   for (const BlockHandle& handle : {footer->filter, footer->index, footer->properties}) {
     if (handle.size != 0) PutRight(bytes, handle, footer->file_number);

@@ -17,7 +17,8 @@ Footer SomeFooter() {
   footer.filter = {tail_at, 400};
   footer.index = {footer.filter.offset + 409, 300};
   footer.properties = {footer.index.offset + 309, 0};
-  footer.properties.size = kFileBytes - kFooterBytes - kBlockTrailerBytes - footer.properties.offset;
+  footer.properties.size =
+      kFileBytes - kFooterBytes - kBlockTrailerBytes - footer.properties.offset;
   footer.tail_bytes = kFileBytes - tail_at;
   footer.file_number = 42;
   footer.filter_keys = 1234;
@@ -74,8 +75,7 @@ TEST(FooterTest, NewerVersionIsRefused) {
   ASSERT_TRUE(DecodeFooter(WithVersion(bytes, 1), kFileBytes, "f").ok());
   const auto footer = DecodeFooter(WithVersion(bytes, 2), kFileBytes, "f");
   EXPECT_EQ(footer.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(footer.status().message().find("written by a newer version"),
-            absl::string_view::npos);
+  EXPECT_NE(footer.status().message().find("written by a newer version"), absl::string_view::npos);
 }
 
 TEST(FooterTest, BlocksMustDivideTheTail) {

@@ -51,6 +51,7 @@ void CheckIndex(const InternalKeyOrder& order, const TestIndex& index,
   ASSERT_TRUE(reader.ok()) << reader.status();
   ASSERT_EQ(reader->blocks(), index.blocks.size());
   uint64_t offset = 0;
+  std::vector<std::string> separators;
   for (size_t i = 0; i < index.blocks.size(); ++i) {
     const TestBlock& block = index.blocks[i];
     EXPECT_EQ(reader->handle(i).offset, offset);
@@ -59,26 +60,24 @@ void CheckIndex(const InternalKeyOrder& order, const TestIndex& index,
     EXPECT_EQ(reader->FirstBlockFrom(offset + 1), i + 1);
     offset += block.payload_bytes + kBlockTrailerBytes;
     const std::string separator = reader->Separator(i);
+    separators.push_back(separator);
     EXPECT_GE(order.Compare(UserKey(separator), Tag(separator), block.last_user, block.last_tag),
               0);
     if (i + 1 < index.blocks.size()) {
       const TestBlock& next = index.blocks[i + 1];
-      EXPECT_LT(
-          order.Compare(UserKey(separator), Tag(separator), next.first_user, next.first_tag), 0);
+      EXPECT_LT(order.Compare(UserKey(separator), Tag(separator), next.first_user, next.first_tag),
+                0);
     }
     EXPECT_TRUE(reader->SeparatorHasKey(i, UserKey(separator)));
     EXPECT_FALSE(reader->SeparatorHasKey(i, std::string(UserKey(separator)) + "x"));
   }
   EXPECT_EQ(reader->offset(reader->blocks()), index.data_bytes);
   for (const TestEntry& probe : probes) {
-    size_t expected = 0;
-    while (expected < reader->blocks()) {
-      const std::string separator = reader->Separator(expected);
-      if (order.Compare(UserKey(separator), Tag(separator), probe.user_key, probe.tag()) >= 0) {
-        break;
-      }
-      ++expected;
-    }
+    const auto at = std::partition_point(
+        separators.begin(), separators.end(), [&](const std::string& separator) {
+          return order.Compare(UserKey(separator), Tag(separator), probe.user_key, probe.tag()) < 0;
+        });
+    const auto expected = static_cast<size_t>(at - separators.begin());
     ASSERT_EQ(reader->Find(probe.user_key, probe.tag()), expected) << probe.user_key;
   }
 }
@@ -86,9 +85,8 @@ void CheckIndex(const InternalKeyOrder& order, const TestIndex& index,
 TEST(IndexTest, RoundTripAndSearch) {
   const LengthFirstComparator length_first;
   std::mt19937_64 random(17);
-  for (const Comparator* comparator :
-       {BytewiseComparator(), ReverseBytewiseComparator(),
-        static_cast<const Comparator*>(&length_first)}) {
+  for (const Comparator* comparator : {BytewiseComparator(), ReverseBytewiseComparator(),
+                                       static_cast<const Comparator*>(&length_first)}) {
     const InternalKeyOrder order(comparator);
     for (const size_t keys : {1, 8, 9, 64, 65, 600}) {
       for (const char* prefix : {"", "tenant-0001/object/"}) {
@@ -122,8 +120,8 @@ TEST(IndexTest, EqualWords) {
   std::vector<TestEntry> entries;
   for (int i = 0; i < 300; ++i) {
     entries.push_back({"a" + std::to_string(i % 2), 1000u - i, EntryType::kPut, ""});
-    entries.push_back({"b" + std::string(12, 'x') + std::to_string(1000 + i), 1, EntryType::kPut,
-                       ""});
+    entries.push_back(
+        {"b" + std::string(12, 'x') + std::to_string(1000 + i), 1, EntryType::kPut, ""});
   }
   std::mt19937_64 random(3);
   for (const Comparator* comparator : {BytewiseComparator(), ReverseBytewiseComparator()}) {

@@ -29,8 +29,9 @@ class TableDamageTest : public testing::TestWithParam<Compression> {
       if (i % 5 == 0) entries_.push_back({entries_.back().user_key, 3, EntryType::kDelete, ""});
     }
     table_ = BuildTable(options_, entries_);
-    footer_ = *DecodeFooter(std::string_view(table_.bytes).substr(table_.bytes.size() - kFooterBytes),
-                            table_.bytes.size(), "");
+    footer_ =
+        *DecodeFooter(std::string_view(table_.bytes).substr(table_.bytes.size() - kFooterBytes),
+                      table_.bytes.size(), "");
   }
 
   bool InFilter(size_t at) const {

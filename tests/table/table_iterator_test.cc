@@ -41,9 +41,8 @@ void CheckIterator(InternalIterator* it, const InternalKeyOrder& order,
   for (int step = 0; step < 1500; ++step) {
     const uint64_t what = (*random)() % 20;
     if (what < 2) {
-      const TestEntry probe{(*random)() % 2 == 0
-                                ? entries[(*random)() % size].user_key
-                                : RandomBytes(random, (*random)() % 14, 5),
+      const TestEntry probe{(*random)() % 2 == 0 ? entries[(*random)() % size].user_key
+                                                 : RandomBytes(random, (*random)() % 14, 5),
                             (*random)() % 30, EntryType::kPut, ""};
       const std::string key = probe.internal_key();
       const auto before = [&](const TestEntry& e) {
@@ -81,9 +80,8 @@ TEST(TableIteratorTest, MatchesAModelOverOptions) {
   std::mt19937_64 random(77);
   const auto cache = TestCache(1 << 20);
   const auto tiny_cache = TestCache(4000);
-  for (const Comparator* comparator :
-       {BytewiseComparator(), ReverseBytewiseComparator(),
-        static_cast<const Comparator*>(LengthFirst())}) {
+  for (const Comparator* comparator : {BytewiseComparator(), ReverseBytewiseComparator(),
+                                       static_cast<const Comparator*>(LengthFirst())}) {
     for (const size_t block_bytes : {1, 150, 4096}) {
       for (const Compression compression : {Compression::kNone, Compression::kSnappy}) {
         TableBuilderOptions options;
@@ -129,8 +127,8 @@ struct ScanTable {
     std::mt19937_64 random(5);
     options.compression = Compression::kNone;
     for (size_t i = 0; i < keys; ++i) {
-      entries.push_back({std::to_string(1000000 + i), 1, EntryType::kPut,
-                         RandomBytes(&random, value_bytes)});
+      entries.push_back(
+          {std::to_string(1000000 + i), 1, EntryType::kPut, RandomBytes(&random, value_bytes)});
     }
     table = BuildTable(options, entries);
   }

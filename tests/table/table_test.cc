@@ -58,9 +58,9 @@ void CheckTable(const TableBuilderOptions& options, const std::vector<TestEntry>
 TEST(TableTest, RoundTripOverOptions) {
   std::mt19937_64 random(20240501);
   const auto filter = NewBlockedBloomPolicy(10);
-  for (const Comparator* comparator :
-       {BytewiseComparator(), ReverseBytewiseComparator(),
-        static_cast<const Comparator*>(LengthFirst()), static_cast<const Comparator*>(Caseless())}) {
+  for (const Comparator* comparator : {BytewiseComparator(), ReverseBytewiseComparator(),
+                                       static_cast<const Comparator*>(LengthFirst()),
+                                       static_cast<const Comparator*>(Caseless())}) {
     for (const size_t block_bytes : {1, 120, 700, 4096, 100000}) {
       TableBuilderOptions options;
       options.order = InternalKeyOrder(comparator);
@@ -113,9 +113,9 @@ TEST(TableTest, OneEntry) {
 // One user key over many blocks: Get must go on where the separator is of the key.
 TEST(TableTest, VersionsSpanBlocks) {
   std::mt19937_64 random(13);
-  for (const Comparator* comparator :
-       {BytewiseComparator(), ReverseBytewiseComparator(),
-        static_cast<const Comparator*>(LengthFirst()), static_cast<const Comparator*>(Caseless())}) {
+  for (const Comparator* comparator : {BytewiseComparator(), ReverseBytewiseComparator(),
+                                       static_cast<const Comparator*>(LengthFirst()),
+                                       static_cast<const Comparator*>(Caseless())}) {
     for (const size_t block_bytes : {1, 60, 200}) {
       TableBuilderOptions options;
       options.order = InternalKeyOrder(comparator);
@@ -123,8 +123,8 @@ TEST(TableTest, VersionsSpanBlocks) {
       options.block_restart_interval = 2;
       std::vector<TestEntry> entries;
       for (uint64_t s = 2; s <= 80; s += 2) {
-        entries.push_back({"key", s, s % 5 == 0 ? EntryType::kDelete : EntryType::kPut,
-                           std::to_string(s)});
+        entries.push_back(
+            {"key", s, s % 5 == 0 ? EntryType::kDelete : EntryType::kPut, std::to_string(s)});
         if (s % 8 == 0) entries.push_back({"kez", s, EntryType::kPut, std::to_string(s)});
         if (s % 10 == 0) entries.push_back({"kex", s, EntryType::kPut, std::to_string(s)});
       }
@@ -193,9 +193,9 @@ TEST(TableTest, PropertiesAndSummary) {
   EXPECT_EQ(p.db_id, 88u);
   EXPECT_EQ(p.creation_seconds, 99u);
   EXPECT_EQ(p.created_by.substr(0, 8), "sievedb ");
-  EXPECT_EQ(p.data_bytes + p.filter_bytes + p.index_bytes, table.bytes.size() - kFooterBytes -
-                                                                EncodeTableProperties(p).size() -
-                                                                kBlockTrailerBytes);
+  EXPECT_EQ(
+      p.data_bytes + p.filter_bytes + p.index_bytes,
+      table.bytes.size() - kFooterBytes - EncodeTableProperties(p).size() - kBlockTrailerBytes);
   EXPECT_GT(p.raw_data_bytes, p.raw_value_bytes);
   EXPECT_EQ((*reader)->filter_kind(), 1);
   EXPECT_EQ((*reader)->filter()->Figures().keys, 100u);
@@ -473,8 +473,8 @@ std::vector<TestEntry> GoldenEntries() {
                                     {"\xff\xff", kMaxSequence, EntryType::kPut, "last"}};
   for (uint64_t s = 1; s <= 30; ++s) entries.push_back({"versions", s, EntryType::kPut, "v"});
   for (int i = 0; i < 40; ++i) {
-    entries.push_back({absl::StrFormat("user%04d", i * 7), 100, EntryType::kPut,
-                       absl::StrFormat("value %d", i)});
+    entries.push_back(
+        {absl::StrFormat("user%04d", i * 7), 100, EntryType::kPut, absl::StrFormat("value %d", i)});
   }
   entries.push_back({"wide", 5, EntryType::kPut, std::string(400, 'w')});
   return entries;
@@ -556,8 +556,8 @@ TEST(TableGoldenTest, Version1) {
   const std::string golden =
       ReadTestFile(std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/table_v1.sst");
   ASSERT_GT(golden.size(), kFooterBytes);
-  const auto footer =
-      DecodeFooter(std::string_view(golden).substr(golden.size() - kFooterBytes), golden.size(), "");
+  const auto footer = DecodeFooter(std::string_view(golden).substr(golden.size() - kFooterBytes),
+                                   golden.size(), "");
   ASSERT_TRUE(footer.ok()) << footer.status();
   EXPECT_EQ(ToHex(built.bytes.substr(0, footer->properties.offset)),
             ToHex(golden.substr(0, footer->properties.offset)));

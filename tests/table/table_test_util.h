@@ -201,8 +201,7 @@ inline std::vector<TestEntry> RandomEntries(std::mt19937_64* random, const Inter
   std::vector<TestEntry> entries;
   std::set<std::string> seen;
   while (seen.size() < shape.keys) {
-    std::string key =
-        RandomBytes(random, (*random)() % (shape.max_key_bytes + 1), shape.alphabet);
+    std::string key = RandomBytes(random, (*random)() % (shape.max_key_bytes + 1), shape.alphabet);
     if (!seen.insert(key).second) {
       key += std::to_string(seen.size());
       if (!seen.insert(key).second) continue;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -97,7 +98,7 @@ TEST(PinnedValueTest, CopiesAPartOfItself) {
   EXPECT_EQ(value.view(), "56789012345678901234");
 
   // The pinned bytes vanish with the pin; they must have been copied by then.
-  auto* const dying = 
+  auto* const dying =
       std::make_unique<std::string>("bytes that die with their owner, all of them").release();
   value.AssignPinned(
       *dying, [](void* owner) { delete static_cast<std::string*>(owner); }, dying);
