@@ -243,8 +243,7 @@ BENCHMARK(BM_EpochGuard);
 // --- memtable
 
 RefPtr<MemTable> FilledMemTable(const std::vector<std::string>& keys, std::string_view value) {
-  RefPtr<MemTable> memtable =
-      RefPtr<MemTable>::New(InternalKeyOrder(BytewiseComparator()), 1);
+  RefPtr<MemTable> memtable = RefPtr<MemTable>::New(InternalKeyOrder(BytewiseComparator()), 1);
   uint64_t sequence = 0;
   for (const std::string& key : keys) memtable->Add(++sequence, EntryType::kPut, key, value);
   return memtable;

@@ -18,14 +18,14 @@ namespace sievedb {
 struct CompactionPlan {
   int input_level = 0;
   int output_level = 0;
-  std::vector<FileRef> inputs;          // of input_level; level 0: newest first
-  std::vector<FileRef> output_inputs;   // of output_level, those that overlap
-  std::vector<FileRef> grandparents;    // of output_level + 1: outputs are cut where
-                                        // they would overlap too much of it
-  bool trivial_move = false;            // inputs change level as they are
-  bool bottommost = false;              // nothing below output_level overlaps
+  std::vector<FileRef> inputs;         // of input_level; level 0: newest first
+  std::vector<FileRef> output_inputs;  // of output_level, those that overlap
+  std::vector<FileRef> grandparents;   // of output_level + 1: outputs are cut where
+                                       // they would overlap too much of it
+  bool trivial_move = false;           // inputs change level as they are
+  bool bottommost = false;             // nothing below output_level overlaps
   double score = 0;
-  std::string reason;                   // for LOG: "level 0 has 4 files", …
+  std::string reason;  // for LOG: "level 0 has 4 files", …
 
   std::string smallest;  // user keys: range of all inputs
   std::string largest;

@@ -410,14 +410,18 @@ void DBImpl::ResumeLoop() {
     Notify([](EventListener* listener) { listener->OnResumed(); });
     {
       MutexLock lock(&mu_);
-      resuming_ = false;
-      if (!error_resumable_) return;  // another one has come meanwhile
-      background_error_ = absl::OkStatus();
-      UpdateStall();
-      MaybeSchedule();
+      if (error_resumable_) {  // else a lasting one has come meanwhile
+        background_error_ = absl::OkStatus();
+        UpdateStall();
+        MaybeSchedule();
+      }
     }
     FinishStateChange();
-    return;
+    MutexLock lock(&mu_);
+    if (background_error_.ok() || !error_resumable_) {
+      resuming_ = false;  // the last that this thread does with mu_: it is joined under it
+      return;
+    }
   }
 }
 

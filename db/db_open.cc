@@ -194,6 +194,16 @@ absl::Status DBImpl::ReplayWals() {
   }
   std::sort(wals.begin(), wals.end());
 
+  // A MANIFEST names a WAL only once the WAL's name is durable.
+  const uint64_t oldest = versions_->log_number();
+  if (oldest != 0 && (wals.empty() || wals.front() != oldest)) {
+    const std::string path = WalFileName(path_, oldest);
+    if (options_.wal_recovery == WalRecovery::kStrict) {
+      return absl::DataLossError(path + ": a WAL that the MANIFEST needs is missing");
+    }
+    event_log_->Write("recovery goes on without " + path + ", which is missing");
+  }
+
   Replay replay;
   replay.last_sequence = versions_->last_sequence();
   for (const uint64_t number : wals) {
@@ -215,6 +225,7 @@ absl::Status DBImpl::ReplayWals() {
   SIEVEDB_RETURN_IF_ERROR(FlushReplayed(&replay));
   const uint64_t wal = versions_->NewFileNumber();
   SIEVEDB_RETURN_IF_ERROR(wals_->Switch(wal));
+  SIEVEDB_RETURN_IF_ERROR(file_system_->SyncDirectory(path_));
   replay.edit.log_number = wal;
   SIEVEDB_RETURN_IF_ERROR(versions_->Apply(&replay.edit));
   MutexLock lock(&mu_);

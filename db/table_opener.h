@@ -25,7 +25,8 @@ class TableOpener {
 
   absl::StatusOr<const TableReader*> Get(const FileMeta& file) {
     const TableReader* table = file.table.load(std::memory_order_acquire);
-    if (table != nullptr) [[likely]] return table;
+    if (table != nullptr) [[likely]]
+      return table;
     return Open(file);
   }
 

@@ -22,8 +22,8 @@ struct VersionEdit {
   std::optional<uint64_t> log_number;  // the oldest WAL that is still needed
   std::optional<uint64_t> next_file_number;
   std::optional<uint64_t> last_sequence;
-  std::vector<std::pair<int, uint64_t>> removed_files;                   // level, number
-  std::vector<std::pair<int, std::shared_ptr<FileMeta>>> added_files;    // level, table
+  std::vector<std::pair<int, uint64_t>> removed_files;                 // level, number
+  std::vector<std::pair<int, std::shared_ptr<FileMeta>>> added_files;  // level, table
 
   std::string Encode() const;
   // Errors: kDataLoss, saying which field (the caller adds file and offset);

@@ -72,6 +72,11 @@ class RunIterator final : public InternalIterator {
     SkipForward();
   }
 
+  bool PrepareSeek(std::string_view internal_key) override {
+    return Open(FindFile(order_.user(), run_, UserKey(internal_key))) &&
+           table_->PrepareSeek(internal_key);
+  }
+
   void SeekForPrev(std::string_view internal_key) override {
     const size_t index = FindFile(order_.user(), run_, UserKey(internal_key));
     if (index == run_.files.size()) return SeekToLast();

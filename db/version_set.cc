@@ -209,7 +209,7 @@ absl::Status VersionSet::Recover() {
 absl::Status VersionSet::Create() {
   db_id_ = NewDatabaseId();
   MutexLock apply_lock(&apply_mu_);
-  return NoteError(RollManifest(nullptr));
+  return NoteError(RollManifest(*current(), nullptr));
 }
 
 VersionEdit VersionSet::Snapshot(const Version& version) const {
@@ -227,7 +227,7 @@ VersionEdit VersionSet::Snapshot(const Version& version) const {
   return edit;
 }
 
-absl::Status VersionSet::RollManifest(const VersionEdit* edit) {
+absl::Status VersionSet::RollManifest(const Version& version, const VersionEdit* edit) {
   const uint64_t number = NewFileNumber();
   const std::string path = ManifestFileName(db_path_, number);
   // Given up first: where this fails, the next Apply must begin another one.
@@ -236,9 +236,14 @@ absl::Status VersionSet::RollManifest(const VersionEdit* edit) {
                            options_.file_system->NewWritableFile(path));
   SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<LogWriter> log,
                            LogWriter::Create(std::move(file), LogKind::kManifest, number));
-  SIEVEDB_RETURN_IF_ERROR(log->AddRecord(Snapshot(*current()).Encode()));
+  // One record: of two, the second would look like a torn tail where it is damaged,
+  // and recovery would go on without it.
+  VersionEdit snapshot = Snapshot(version);
+  if (edit != nullptr && edit->log_number.has_value()) {
+    snapshot.log_number = std::max(*snapshot.log_number, *edit->log_number);
+  }
+  SIEVEDB_RETURN_IF_ERROR(log->AddRecord(snapshot.Encode()));
   const uint64_t snapshot_bytes = log->size();
-  if (edit != nullptr) SIEVEDB_RETURN_IF_ERROR(log->AddRecord(edit->Encode()));
   SIEVEDB_RETURN_IF_ERROR(log->Sync());
   // Its name must be on the disk before CURRENT tells of it.
   SIEVEDB_RETURN_IF_ERROR(options_.file_system->SyncDirectory(db_path_));
@@ -252,10 +257,10 @@ absl::Status VersionSet::RollManifest(const VersionEdit* edit) {
   return absl::OkStatus();
 }
 
-absl::Status VersionSet::WriteEdit(const VersionEdit& edit) {
+absl::Status VersionSet::WriteEdit(const VersionEdit& edit, const Version& next) {
   if (manifest_ == nullptr ||
       manifest_->size() > std::max(kMinRollBytes, kRollFactor * manifest_snapshot_bytes_)) {
-    return RollManifest(&edit);
+    return RollManifest(next, &edit);
   }
   SIEVEDB_RETURN_IF_ERROR(manifest_->AddRecord(edit.Encode()));
   return manifest_->Sync();
@@ -287,7 +292,7 @@ absl::Status VersionSet::Apply(VersionEdit* edit) {
   SIEVEDB_ASSIGN_OR_RETURN(std::shared_ptr<const Version> next, builder.Build());
   edit->next_file_number = next_file_number_.load();
   edit->last_sequence = last_sequence();
-  SIEVEDB_RETURN_IF_ERROR(NoteError(WriteEdit(*edit)));
+  SIEVEDB_RETURN_IF_ERROR(NoteError(WriteEdit(*edit, *next)));
 
   // Only now: before, a failure would have left them in the current version.
   for (const FileRef& file : builder.TakeDropped()) {

@@ -73,8 +73,10 @@ class VersionSet {
   VersionEdit Snapshot(const Version& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
   // Begins a MANIFEST with the present version, then edit (may be null), and makes
   // CURRENT name it.
-  absl::Status RollManifest(const VersionEdit* edit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
-  absl::Status WriteEdit(const VersionEdit& edit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
+  absl::Status RollManifest(const Version& version, const VersionEdit* edit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
+  absl::Status WriteEdit(const VersionEdit& edit, const Version& next)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
   absl::Status NoteError(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
 
   const Options& options_;

@@ -57,7 +57,7 @@ class WalSet {
     uint64_t number = 0;
     std::unique_ptr<LogWriter> writer;  // null: closed, and synced as far as it will be
   };
-  static constexpr size_t kMaxReusable = 2;
+  static constexpr size_t kMaxReusable = 1;
 
   FileSystem* const file_system_;
   const std::string db_path_;

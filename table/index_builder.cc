@@ -13,6 +13,12 @@ bool IndexBuilder::Shorten(std::string_view last_user_key, const std::string_vie
   separator_.assign(last_user_key);
   if (next_user_key == nullptr) {
     order.comparator()->FindShortSuccessor(&separator_);
+    // One that does not begin as the others do would take the prefix away from all of
+    // them, and with it what their first words tell.
+    if (order.has_words() && blocks_ != 0 &&
+        SharedPrefix(prefix_, separator_) < SharedPrefix(prefix_, last_user_key)) {
+      return false;
+    }
     return order.Compare(last_user_key, separator_) < 0;
   }
   if (order.Equal(last_user_key, *next_user_key)) return false;

@@ -143,7 +143,7 @@ size_t IndexReader::Find(std::string_view user_key, uint64_t tag, uint64_t word)
     // few, or all of them where keys differ late, so the end is searched by doubling.
     size_t step = 1;
     size_t end = low;
-    while (end < high && order_.user().Word(Rest(end)) == word) {
+    while (end < high && LeafWord(end) == word) {
       if (CompareSeparator(end, rest, tag) >= 0) break;
       low = end + 1;
       end += step;

@@ -70,6 +70,8 @@ class IndexReader {
   absl::Status DecodeEntries(std::string_view block, uint64_t data_bytes);
   absl::Status CheckOrder() const;
   void BuildTree();
+  // Word(Rest(i)), from the line that a search has just read.
+  uint64_t LeafWord(size_t i) const { return lines_[levels_.back() + i / 8].words[i % 8]; }
   // First leaf that is not below word; leaves are numbered as blocks are.
   size_t LowerBound(uint64_t word) const;
   // Compares separator i with (prefix_ and rest, tag).

@@ -24,8 +24,13 @@ class InternalIterator {
   virtual void SeekToLast() = 0;
   virtual void Seek(std::string_view internal_key) = 0;         // first >= key
   virtual void SeekForPrev(std::string_view internal_key) = 0;  // last <= key
-  virtual void Next() = 0;                                      // Requires: Valid()
-  virtual void Prev() = 0;                                      // Requires: Valid()
+  // Starts loading what Seek(internal_key), which is the next call but for more of
+  // these, will look at: one dependent memory access further each time. False where
+  // nothing more can be started. A merge calls it for all its children in turns, so
+  // that their cache misses overlap. Requires: an EpochGuard until the seek is done.
+  virtual bool PrepareSeek(std::string_view /*internal_key*/) { return false; }
+  virtual void Next() = 0;  // Requires: Valid()
+  virtual void Prev() = 0;  // Requires: Valid()
   // Requires: Valid(). The bytes stay until the iterator moves.
   virtual std::string_view key() const = 0;
   virtual std::string_view value() const = 0;

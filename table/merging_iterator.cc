@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "table/key_words.h"
+#include "util/epoch.h"
 
 namespace sievedb {
 namespace {
@@ -33,6 +34,11 @@ class MergingIterator final : public InternalIterator {
     Start<false>([](InternalIterator* child) { child->SeekToLast(); });
   }
   void Seek(std::string_view target) override {
+    const EpochGuard guard;
+    for (bool more = true; more;) {
+      more = false;
+      for (const auto& child : children_) more |= child->PrepareSeek(target);
+    }
     Start<true>([target](InternalIterator* child) { child->Seek(target); });
   }
   void SeekForPrev(std::string_view target) override {

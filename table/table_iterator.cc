@@ -154,9 +154,38 @@ class TableIterator final : public InternalIterator {
   void Seek(std::string_view internal_key) override {
     const std::string_view user_key = UserKey(internal_key);
     const uint64_t tag = Tag(internal_key);
-    if (!GoTo(parts_.index.Find(user_key, tag))) return;
+    const bool prepared = std::exchange(preparations_, 0) > 0;
+    if (!GoTo(prepared ? prepared_block_ : parts_.index.Find(user_key, tag))) return;
     it_.Seek(user_key, tag);
     if (!it_.Valid()) SkipForward();
+  }
+
+  // The index, the cache's bucket, the block's header, the block's footer.
+  bool PrepareSeek(std::string_view internal_key) override {
+    if (preparations_ == 0) {
+      prepared_block_ = parts_.index.Find(UserKey(internal_key), Tag(internal_key));
+    }
+    if (cache_ == nullptr || prepared_block_ == parts_.index.blocks() ||
+        prepared_block_ == block_) {
+      preparations_ = 1;
+      return false;
+    }
+    const uint64_t offset = parts_.index.offset(prepared_block_);
+    switch (preparations_++) {
+      case 0:
+        cache_->PrefetchBucket(parts_.table_id, offset);
+        return true;
+      case 1:
+        cache_->PrefetchFirstOfBucket(parts_.table_id, offset);
+        return true;
+      case 2:
+        if (const BlockBuffer* const block = cache_->Peek(parts_.table_id, offset)) {
+          PrefetchBlock({block->data(), block->size()});
+        }
+        return true;
+      default:
+        return false;
+    }
   }
 
   void SeekForPrev(std::string_view internal_key) override {
@@ -190,6 +219,15 @@ class TableIterator final : public InternalIterator {
       return false;
     }
     return (i == block_ && !had_error) || Load(i);
+  }
+
+  // What a seek looks at first: the restart points at the end, and the entries at the
+  // start and in the middle, where the binary search begins.
+  static void PrefetchBlock(std::string_view bytes) {
+    __builtin_prefetch(bytes.data());
+    __builtin_prefetch(bytes.data() + bytes.size() / 2);
+    __builtin_prefetch(bytes.data() + bytes.size() - 1);
+    if (bytes.size() > 64) __builtin_prefetch(bytes.data() + bytes.size() - 65);
   }
 
   void SkipForward() {
@@ -316,6 +354,8 @@ class TableIterator final : public InternalIterator {
   const bool for_compaction_;
   BlockIterator it_;
   size_t block_;                   // blocks(): none
+  size_t prepared_block_ = 0;      // where preparations_ > 0: the next Seek's
+  int preparations_ = 0;           // calls of PrepareSeek since the last Seek
   BlockBuffer* buffer_ = nullptr;  // the current block's, where it has one; a reference of ours
   absl::Status status_;
   BlockReadahead readahead_;

@@ -17,7 +17,9 @@ fail() { echo "install_test: $*" >&2; exit 1; }
 # run NAME PROGRAM static|shared: the program works and is linked as it should be.
 run() {
   echo "== $1"
-  if ldd "$2" | grep -q 'libsievedb\.so'; then linked=shared; else linked=static; fi
+  local linked=static
+  # Not through grep -q: it may end before ldd has written all, which pipefail takes for a failure.
+  case $(ldd "$2") in *libsievedb.so*) linked=shared ;; esac
   [ "$linked" = "$3" ] || fail "$1 is linked to the $linked library"
   LD_LIBRARY_PATH=$libdir "$2" "$scratch/db-$1" || fail "$1 does not run"
 }

@@ -353,6 +353,24 @@ BlockBuffer* BlockCacheImpl::Lookup(uint64_t table_id, uint64_t offset) {
   return nullptr;
 }
 
+void BlockCacheImpl::PrefetchBucket(uint64_t table_id, uint64_t offset) const {
+  __builtin_prefetch(&BucketOf(HashOf(table_id, offset)));
+}
+
+void BlockCacheImpl::PrefetchFirstOfBucket(uint64_t table_id, uint64_t offset) const {
+  const BlockBuffer* const first =
+      BucketOf(HashOf(table_id, offset)).load(std::memory_order_acquire);
+  __builtin_prefetch(first);
+}
+
+const BlockBuffer* BlockCacheImpl::Peek(uint64_t table_id, uint64_t offset) const {
+  const BlockBuffer* block = BucketOf(HashOf(table_id, offset)).load(std::memory_order_acquire);
+  while (block != nullptr && (block->offset_ != offset || block->table_id_ != table_id)) {
+    block = block->chain_.load(std::memory_order_acquire);
+  }
+  return block;
+}
+
 void BlockCacheImpl::Insert(uint64_t table_id, uint64_t offset, BlockBuffer* block) {
   assert(table_id != 0 && block->table_id_ == 0);
   block->table_id_ = table_id;

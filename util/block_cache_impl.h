@@ -70,6 +70,13 @@ class BlockCacheImpl final : public BlockCache {
   // it to keep it longer. Requires: an EpochGuard.
   BlockBuffer* Lookup(uint64_t table_id, uint64_t offset);
 
+  // The steps of a Lookup that is going to come, each of which waits for memory: a
+  // caller with several lookups takes each step for all of them first. They count
+  // nothing. Requires: an EpochGuard.
+  void PrefetchBucket(uint64_t table_id, uint64_t offset) const;
+  void PrefetchFirstOfBucket(uint64_t table_id, uint64_t offset) const;
+  const BlockBuffer* Peek(uint64_t table_id, uint64_t offset) const;  // or nullptr
+
   // Offers a block that Lookup missed. The cache takes a reference of its own, or
   // none where it has the block already or it does not fit. Requires: no cache ever
   // had this buffer.

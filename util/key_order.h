@@ -26,7 +26,8 @@ class KeyOrder {
   }
 
   int Compare(std::string_view a, std::string_view b) const {
-    if (kind_ == Kind::kBytewise) [[likely]] return CompareBytes(a, b);
+    if (kind_ == Kind::kBytewise) [[likely]]
+      return CompareBytes(a, b);
     if (kind_ == Kind::kReverse) return CompareBytes(b, a);
     return comparator_->Compare(a, b);
   }

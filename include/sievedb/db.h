@@ -42,8 +42,7 @@ class SIEVEDB_EXPORT DB {
   //         another process (or this one) has it open.
   // Cost:   reads the MANIFEST and the WALs; tables are opened in the background
   //         or by the first read that needs them.
-  static absl::StatusOr<std::unique_ptr<DB>> Open(const Options& options,
-                                                  const std::string& path);
+  static absl::StatusOr<std::unique_ptr<DB>> Open(const Options& options, const std::string& path);
 
   // Opens it as it is now, beside a live writer even; takes no lock and writes
   // nothing. Every write returns kFailedPrecondition.
@@ -88,8 +87,7 @@ class SIEVEDB_EXPORT DB {
   // Merges all tables that overlap [*begin, *end] (null: open) down to the last
   // level that has any. Waits for it.
   virtual absl::Status CompactRange(const CompactRangeOptions& options,
-                                    const std::string_view* begin,
-                                    const std::string_view* end) = 0;
+                                    const std::string_view* begin, const std::string_view* end) = 0;
 
   // Waits until no flush or compaction is pending or running. Returns the
   // background error where there is one.

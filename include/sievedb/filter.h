@@ -35,13 +35,13 @@ SIEVEDB_EXPORT uint64_t FilterHash(std::string_view key);
 
 // Figures of one filter block, for sst_dump, properties and the audit.
 struct FilterFigures {
-  uint64_t keys = 0;           // added
-  uint64_t bits = 0;           // in the bit array
+  uint64_t keys = 0;  // added
+  uint64_t bits = 0;  // in the bit array
   uint64_t bits_set = 0;
-  uint64_t blocks = 0;         // 512-bit blocks; 0 where the kind has none
-  double bits_per_key = 0;     // asked for when it was built
+  uint64_t blocks = 0;      // 512-bit blocks; 0 where the kind has none
+  double bits_per_key = 0;  // asked for when it was built
   int probes = 0;
-  double expected_fpr = 0;     // from the bits really set
+  double expected_fpr = 0;  // from the bits really set
 };
 
 // A filter loaded from a table. Threads: safe.
@@ -92,8 +92,7 @@ class SIEVEDB_EXPORT FilterPolicy {
   //
   // Errors: kDataLoss where bytes are not such; the table is then read without a
   // filter.
-  virtual absl::StatusOr<std::unique_ptr<FilterReader>> NewReader(
-      std::string_view bytes) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<FilterReader>> NewReader(std::string_view bytes) const = 0;
 };
 
 // The blocked Bloom filter: every key in one 64-byte cache line.

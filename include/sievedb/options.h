@@ -72,9 +72,9 @@ struct SIEVEDB_EXPORT Options {
   std::shared_ptr<const FilterPolicy> filter_policy = NewBlockedBloomPolicy(10);
 
   // --- compaction (leveled, level sizes follow from the last level's)
-  int level0_file_trigger = 4;  // tables in level 0 that start a compaction
-  int level0_slowdown_trigger = 20;  // and that slow writes down
-  int level0_stop_trigger = 36;      // and that stop them
+  int level0_file_trigger = 4;            // tables in level 0 that start a compaction
+  int level0_slowdown_trigger = 20;       // and that slow writes down
+  int level0_stop_trigger = 36;           // and that stop them
   uint64_t level_base_bytes = 256 << 20;  // the least size of the first sorted level
   double level_size_multiplier = 10;
   uint64_t target_file_bytes = 64 << 20;  // of a table that compaction writes
@@ -99,8 +99,8 @@ struct SIEVEDB_EXPORT Options {
 
 struct ReadOptions {
   std::shared_ptr<const Snapshot> snapshot;  // null: the state at the call
-  bool verify_checksums = true;  // of blocks that are read from the disk
-  bool fill_cache = true;        // whether blocks that are read enter the cache
+  bool verify_checksums = true;              // of blocks that are read from the disk
+  bool fill_cache = true;                    // whether blocks that are read enter the cache
   // kUnavailable instead of I/O.
   bool cache_only = false;
   // Iterators: bytes read ahead of a scan; 0: grows with the scan by itself.

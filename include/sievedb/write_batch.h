@@ -47,8 +47,8 @@ class SIEVEDB_EXPORT WriteBatch {
   // Errors: kDataLoss where the bytes are malformed, or what the handler returned.
   absl::Status Iterate(Handler* handler) const;
 
-  uint32_t Count() const;    // changes in the batch
-  size_t ByteSize() const;   // bytes that it takes in the WAL
+  uint32_t Count() const;   // changes in the batch
+  size_t ByteSize() const;  // bytes that it takes in the WAL
 
  private:
   friend class WriteBatchInternal;

@@ -128,32 +128,33 @@ void RunHistory(const Options& options, const std::string& path, HistoryProgress
     if (opened.ok()) *db = *std::move(opened);
     return opened.status();
   };
-  if (!step(open)) return;
+  if (!step(StepKind::kOpen, open)) return;
   for (uint64_t number = 1; number <= kHistoryBatches; ++number) {
     WriteBatch batch = HistoryBatch(number);
     WriteOptions write;
     write.sync = number % 8 == 0;
     progress->issued.store(number);
-    if (!step([&] { return (*db)->Write(write, &batch); })) return;
+    if (!step(StepKind::kWrite, [&] { return (*db)->Write(write, &batch); })) return;
     // In this order: what is synced is acknowledged.
     progress->acknowledged.store(number);
     if (write.sync) progress->synced.store(number);
     bool goes_on = true;
     switch (number) {
       case 50:
-        goes_on = step([&] { return (*db)->Flush(FlushOptions()); });
+        goes_on = step(StepKind::kMaintenance, [&] { return (*db)->Flush(FlushOptions()); });
         break;
       case 90:
-        goes_on =
-            step([&] { return (*db)->CompactRange(CompactRangeOptions(), nullptr, nullptr); });
+        goes_on = step(StepKind::kMaintenance, [&] {
+          return (*db)->CompactRange(CompactRangeOptions(), nullptr, nullptr);
+        });
         break;
       case 70:
       case 110:
-        goes_on = step([&] { return (*db)->Close(); });
+        goes_on = step(StepKind::kClose, [&] { return (*db)->Close(); });
         if (goes_on) {
           progress->synced.store(number);
           db->reset();
-          goes_on = step(open);
+          goes_on = step(StepKind::kOpen, open);
         }
         break;
       default:

@@ -40,7 +40,8 @@ struct HistoryProgress {
 
 // Called instead of each step of the workload; runs it (perhaps more than once), and
 // returns whether the workload goes on.
-using HistoryStep = std::function<bool(const std::function<absl::Status()>&)>;
+enum class StepKind { kOpen, kWrite, kMaintenance, kClose };
+using HistoryStep = std::function<bool(StepKind, const std::function<absl::Status()>&)>;
 
 inline constexpr uint64_t kHistoryBatches = 150;
 

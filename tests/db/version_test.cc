@@ -4,6 +4,8 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "db/version_builder.h"
@@ -320,6 +322,30 @@ TEST_F(VersionReadTest, TablesAreOpenedByTheReadThatNeedsThem) {
   EXPECT_EQ(Get(store, *version, "b"), "v");
   EXPECT_NE(version->files(6)[0]->table.load(), nullptr);
   EXPECT_EQ(Get(store, *version, "b", kMaxSequence, /*cache_only=*/true), "v");
+}
+
+TEST_F(VersionReadTest, ManyThreadsReadAndOpenTheTables) {
+  TableStore store;
+  VersionEdit edit;
+  for (int i = 0; i < 30; ++i) {
+    const std::string key = absl::StrFormat("%02d", i);
+    edit.added_files.emplace_back(6, TableStore::Closed(*store.Write({{key, 1, key}})));
+  }
+  edit.added_files.emplace_back(0,
+                                TableStore::Closed(*store.Write({{"00", 5, "x"}, {"99", 5, ""}})));
+  const auto version = Make(&store, edit);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 120; ++i) {
+        const int n = (i * 7 + t * 11) % 30;
+        const std::string key = absl::StrFormat("%02d", n);
+        EXPECT_TRUE(MayContain(store, *version, key));
+        EXPECT_EQ(Get(store, *version, key), n == 0 ? "x" : key);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(VersionReadTest, MissingAndDamagedTablesAreDataLoss) {

@@ -1,0 +1,661 @@
+// Disks that fill up and disks that fail: first one file-system operation after
+// another, then the cases that have a name. SIEVEDB_FAULT_POINTS asks for more of the
+// operations than the sample.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "sievedb/db.h"
+#include "tests/db/history.h"
+#include "tests/fault_file_system.h"
+#include "util/mutex.h"
+
+namespace sievedb {
+namespace {
+
+using Repeat = FaultFileSystem::Repeat;
+
+constexpr char kPath[] = "/db";
+constexpr char kFullText[] = "write /db/x: No space left on device";
+constexpr char kBrokenText[] = "write /db/x: Input/output error";
+const absl::Status kFull = absl::ResourceExhaustedError(kFullText);
+const absl::Status kBroken = absl::UnavailableError(kBrokenText);
+
+// Waits, much longer than it should ever take, for what another thread brings about.
+bool Await(const std::function<bool()>& condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+bool Tells(const absl::Status& status, std::string_view text) {
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+class ErrorListener final : public EventListener {
+ public:
+  void OnBackgroundError(const absl::Status& error) override {
+    const MutexLock lock(&mu_);
+    events_ += 'E';
+    last_ = error;
+  }
+  void OnResumed() override {
+    const MutexLock lock(&mu_);
+    events_ += 'R';
+  }
+  void OnFlushCompleted(const FlushEvent& event) override {
+    if (!event.status.ok() && on_failed_flush) on_failed_flush();
+  }
+
+  // One letter each: an error, or resumed.
+  std::string events() const {
+    const MutexLock lock(&mu_);
+    return events_;
+  }
+  void Forget() {
+    const MutexLock lock(&mu_);
+    events_.clear();
+  }
+  absl::Status last() const {
+    const MutexLock lock(&mu_);
+    return last_;
+  }
+
+  std::function<void()> on_failed_flush;  // set before the database is opened
+
+ private:
+  mutable Mutex mu_;
+  std::string events_ ABSL_GUARDED_BY(mu_);
+  absl::Status last_ ABSL_GUARDED_BY(mu_);
+};
+
+// --- one operation after another
+
+bool IsWrite(FileOp op) {
+  switch (op) {
+    case FileOp::kCreate:
+    case FileOp::kReuse:
+    case FileOp::kAppend:
+    case FileOp::kSync:
+    case FileOp::kPreallocate:
+    case FileOp::kClose:
+    case FileOp::kCreateDirectory:
+    case FileOp::kRename:
+    case FileOp::kSyncDirectory:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Runs the history on a file system whose n-th operation, or n-th write, fails.
+class FaultRun {
+ public:
+  FaultRun(absl::Status error, Repeat repeat) : error_(std::move(error)), repeat_(repeat) {}
+
+  void RunAndCheck(uint64_t n) {
+    Options options = SmallOptions(file_system_);
+    options.listeners = {listener_};
+    InjectAt(n);
+    std::unique_ptr<DB> db;
+    RunHistory(options, kPath, &progress_, &db,
+               [this](StepKind kind, const std::function<absl::Status()>& run) {
+                 return Step(kind, run);
+               });
+    const bool finished = progress_.acknowledged.load() == kHistoryBatches && !stopped_;
+    if (IsFullDisk() && !lasting_.load()) {
+      EXPECT_TRUE(finished) << "a full disk that has room again, but writes are not taken";
+    }
+    const std::string events = listener_->events();
+    EXPECT_TRUE(events.empty() || events[0] == 'E') << events;
+    if (db != nullptr && !closed_) CheckLive(db.get(), finished);
+    db.reset();
+    CheckAfterwards();
+  }
+
+ private:
+  bool WritesOnly() const { return repeat_ == Repeat::kAlways || IsFullDisk(); }
+  bool IsFullDisk() const { return absl::IsResourceExhausted(error_); }
+
+  void InjectAt(uint64_t n) {
+    file_system_->FailWhen(
+        [this, n](FileOp op, std::string_view path) mutable {
+          if (WritesOnly() && !IsWrite(op)) return false;
+          if (n > 1) {
+            --n;
+            return false;
+          }
+          // After these nobody knows what the disk holds; writes stay stopped.
+          const bool of_wal = path.ends_with(".wal");
+          if (op == FileOp::kSyncDirectory ||
+              (of_wal && (op == FileOp::kSync || op == FileOp::kClose))) {
+            lasting_.store(true);
+          }
+          return true;
+        },
+        error_, repeat_);
+  }
+
+  bool Step(StepKind kind, const std::function<absl::Status()>& run) {
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      const absl::Status status = run();
+      if (status.ok()) {
+        if (kind == StepKind::kClose) listener_->Forget();  // it may have been stopped still
+        return true;
+      }
+      EXPECT_TRUE(Tells(status, text_)) << status;
+      if (kind == StepKind::kOpen) {
+        EXPECT_EQ(attempt, 0) << status;
+        if (attempt > 0) break;
+        file_system_->ClearFaults();
+        continue;
+      }
+      if (kind == StepKind::kClose) {
+        closed_ = true;
+        break;
+      }
+      if (attempt == 3) {
+        // By now it is an error in the background, or the operation is over it.
+        if (IsFullDisk()) file_system_->ClearFaults();
+        EXPECT_TRUE(kind != StepKind::kWrite || absl::IsFailedPrecondition(status)) << status;
+        if (!IsFullDisk() || lasting_.load()) break;
+      }
+      if (attempt > 3) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    stopped_ = true;
+    return false;
+  }
+
+  void CheckLive(DB* db, bool finished) {
+    // Writes that fail don't keep reads from going on; a read that fails would.
+    if (!WritesOnly() || finished) file_system_->ClearFaults();
+    uint64_t found = 0;
+    EXPECT_TRUE(ReadHistory(db, &found)) << "reads go on whatever happens to writes";
+    EXPECT_EQ(found, progress_.acknowledged.load());
+    if (finished && IsFullDisk() && !lasting_.load()) {
+      EXPECT_TRUE(Await([&] { return db->WaitForBackgroundWork().ok(); }));
+      const std::string events = listener_->events();
+      EXPECT_TRUE(events.empty() || events.find('R') != events.npos) << events;
+      return;
+    }
+    const std::string error = db->GetProperty("sievedb.background-error").value();
+    if (error.empty()) return;
+    EXPECT_TRUE(Await([&] { return !listener_->events().empty(); }));
+    EXPECT_NE(error.find(text_), error.npos) << error;
+    const absl::Status refused = db->Put(WriteOptions(), "refused", "x");
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_TRUE(Tells(refused, text_)) << refused;
+  }
+
+  // With a disk that works, as it is and after a loss of power.
+  void CheckAfterwards() {
+    file_system_->ClearFaults();
+    uint64_t found = 0;
+    OpenAndCheck(file_system_->CrashClone(CrashMode::kLoseUnsynced, 1), progress_.synced.load(),
+                 &found);
+    std::unique_ptr<DB> db = OpenAndCheck(file_system_, progress_.acknowledged.load(), &found);
+    if (db == nullptr) return;
+    WriteOptions write;
+    write.sync = true;
+    WriteBatch batch = HistoryBatch(found + 1);
+    EXPECT_TRUE(db->Write(write, &batch).ok());
+    progress_.issued.store(found + 1);
+    // What a failed sync left behind must not take this one along.
+    uint64_t after = 0;
+    OpenAndCheck(file_system_->CrashClone(CrashMode::kLoseUnsynced, 2), found + 1, &after);
+    EXPECT_TRUE(db->WaitForBackgroundWork().ok());
+    EXPECT_TRUE(CloseAndCheckDirectory(std::move(db), file_system_.get(), kPath));
+  }
+
+  std::unique_ptr<DB> OpenAndCheck(const std::shared_ptr<FileSystem>& file_system,
+                                   uint64_t at_least, uint64_t* found) {
+    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(file_system), kPath);
+    EXPECT_TRUE(db.ok()) << db.status();
+    if (!db.ok()) return nullptr;
+    EXPECT_TRUE(ReadHistory(db->get(), found));
+    EXPECT_GE(*found, at_least) << "lost";
+    EXPECT_LE(*found, progress_.issued.load());
+    return *std::move(db);
+  }
+
+  const absl::Status error_;
+  const std::string text_{error_.message()};
+  const Repeat repeat_;
+  const std::shared_ptr<FaultFileSystem> file_system_ = std::make_shared<FaultFileSystem>();
+  const std::shared_ptr<ErrorListener> listener_ = std::make_shared<ErrorListener>();
+  HistoryProgress progress_;
+  std::atomic<bool> lasting_{false};
+  bool stopped_ = false;
+  bool closed_ = false;
+};
+
+uint64_t CountOperations(bool writes_only) {
+  auto file_system = std::make_shared<FaultFileSystem>();
+  HistoryProgress progress;
+  std::unique_ptr<DB> db;
+  RunHistory(SmallOptions(file_system), kPath, &progress, &db,
+             [](StepKind, const std::function<absl::Status()>& run) { return run().ok(); });
+  db.reset();
+  if (!writes_only) return file_system->operations();
+  uint64_t count = 0;
+  for (int op = 0; op < kFileOps; ++op) {
+    if (IsWrite(static_cast<FileOp>(op))) count += file_system->operations(static_cast<FileOp>(op));
+  }
+  return count;
+}
+
+void EnumerateFaults(const absl::Status& error, Repeat repeat, uint64_t points) {
+  if (const char* text = std::getenv("SIEVEDB_FAULT_POINTS"); text != nullptr) {
+    points = std::strtoull(text, nullptr, 10);
+  }
+  const bool writes_only = repeat == Repeat::kAlways || absl::IsResourceExhausted(error);
+  const uint64_t operations = CountOperations(writes_only);
+  points = std::min(points, operations);
+  ASSERT_GT(points, 0u);
+  for (uint64_t point = 0; point < points && !testing::Test::HasFailure(); ++point) {
+    const uint64_t n = 1 + point * operations / points;
+    SCOPED_TRACE("fault at " + std::to_string(n) + " of about " + std::to_string(operations));
+    FaultRun(error, repeat).RunAndCheck(n);
+  }
+}
+
+TEST(FaultEnumerationTest, AnyOperationFailsOnce) { EnumerateFaults(kBroken, Repeat::kOnce, 50); }
+
+TEST(FaultEnumerationTest, WritesFailFromSomeOperationOn) {
+  EnumerateFaults(kBroken, Repeat::kAlways, 20);
+}
+
+TEST(FaultEnumerationTest, TheDiskIsFullOnce) { EnumerateFaults(kFull, Repeat::kOnce, 8); }
+
+TEST(FaultEnumerationTest, TheDiskIsFullForAWhile) { EnumerateFaults(kFull, Repeat::kAlways, 5); }
+
+// --- cases with a name
+
+class FaultTest : public testing::Test {
+ protected:
+  Options options() const {
+    Options options = SmallOptions(file_system_);
+    options.listeners = {listener_};
+    return options;
+  }
+  absl::Status Open() {
+    db_.reset();
+    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(options(), kPath);
+    if (db.ok()) db_ = *std::move(db);
+    return db.status();
+  }
+  absl::Status Put(std::string_view key, bool sync = false) {
+    WriteOptions write;
+    write.sync = sync;
+    return db_->Put(write, key, "value of " + std::string(key));
+  }
+  bool Has(DB* db, std::string_view key) {
+    std::string value;
+    const absl::Status status = db->Get(ReadOptions(), key, &value);
+    EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
+    return status.ok() && value == "value of " + std::string(key);
+  }
+  bool Has(std::string_view key) { return Has(db_.get(), key); }
+  bool HasTables() { return !db_->GetProperty("sievedb.sstables")->empty(); }
+  // Writes are refused, with the first error's text; what is there is read.
+  void ExpectStopped(std::string_view text, std::string_view readable) {
+    const absl::Status refused = Put("refused");
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_TRUE(Tells(refused, text)) << refused;
+    EXPECT_TRUE(Has(readable));
+    EXPECT_TRUE(Await([&] { return Tells(listener_->last(), text); })) << listener_->last();
+  }
+  void ExpectResumes() {
+    EXPECT_TRUE(Await([&] { return Put("after").ok(); }));
+    EXPECT_NE(listener_->events().find("ER"), std::string::npos) << listener_->events();
+  }
+  // It stays stopped for longer than it takes a full disk to be looked at again.
+  void ExpectStaysStopped() {
+    for (int i = 0; i < 3; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_TRUE(absl::IsFailedPrecondition(Put("refused")));
+    }
+    EXPECT_EQ(listener_->events().find('R'), std::string::npos);
+  }
+  void ExpectAfterReopening(const std::vector<std::string>& keys) {
+    file_system_->ClearFaults();
+    ASSERT_TRUE(Open().ok());
+    for (const std::string& key : keys) EXPECT_TRUE(Has(key)) << key;
+    EXPECT_TRUE(db_->VerifyChecksums().ok());
+  }
+
+  std::shared_ptr<FaultFileSystem> file_system_ = std::make_shared<FaultFileSystem>();
+  std::shared_ptr<ErrorListener> listener_ = std::make_shared<ErrorListener>();
+  std::unique_ptr<DB> db_;
+};
+
+TEST_F(FaultTest, FullDiskAtFlush) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a").ok());
+  file_system_->Fail(FileOp::kAppend, ".sst", kFull);
+  const absl::Status flushed = db_->Flush(FlushOptions());
+  EXPECT_TRUE(Tells(flushed, "flushing a memtable: " + std::string(kFullText))) << flushed;
+  ExpectStopped(kFullText, "a");
+  ExpectResumes();
+  EXPECT_TRUE(db_->Flush(FlushOptions()).ok());
+  EXPECT_TRUE(HasTables());
+  ExpectAfterReopening({"a", "after"});
+}
+
+TEST_F(FaultTest, FullDiskAtCompaction) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a").ok());
+  ASSERT_TRUE(db_->Flush(FlushOptions()).ok());
+  ASSERT_TRUE(Put("a").ok());
+  ASSERT_TRUE(Put("b").ok());
+  // The first table from here is the flush's, the second the compaction's.
+  file_system_->FailWhen(
+      [n = 0](FileOp op, std::string_view path) mutable {
+        return op == FileOp::kCreate && path.ends_with(".sst") && ++n == 2;
+      },
+      kFull);
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  ASSERT_TRUE(db_->Flush(no_wait).ok());
+  ASSERT_TRUE(Await([&] { return !listener_->events().empty(); }));
+  EXPECT_TRUE(Tells(listener_->last(), "compacting: " + std::string(kFullText)));
+  EXPECT_TRUE(Has("a"));
+  ExpectResumes();
+  EXPECT_TRUE(Await([&] {
+    return db_->WaitForBackgroundWork().ok() &&
+           db_->GetProperty("sievedb.num-files-at-level0") == "0";
+  }));
+  ExpectAfterReopening({"a", "b", "after"});
+}
+
+TEST_F(FaultTest, FullDiskAtWalAppend) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a", /*sync=*/true).ok());
+  file_system_->Fail(FileOp::kAppend, ".wal", kFull);
+  EXPECT_EQ(Put("failed"), kFull);
+  EXPECT_FALSE(Has("failed"));
+  ExpectStopped(kFullText, "a");
+  ExpectResumes();
+  ExpectAfterReopening({"a", "after"});
+}
+
+// The WALs that a full disk cut short before their first record are no gap.
+TEST_F(FaultTest, FullDiskAtSeveralNewWals) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a").ok());
+  file_system_->FailWhen(
+      [n = 0](FileOp op, std::string_view path) mutable {
+        // A record; then the header of the next WAL; then of the one after it.
+        return op == FileOp::kAppend && path.ends_with(".wal") && ++n <= 3;
+      },
+      kFull, Repeat::kAlways);
+  EXPECT_EQ(Put("failed"), kFull);
+  EXPECT_TRUE(Await([&] { return Put("after").ok(); }));
+  EXPECT_EQ(listener_->events(), "ERERER");
+  // The process dies: nothing is flushed, all hangs on the WALs.
+  const std::shared_ptr<FaultFileSystem> later = file_system_->AfterProcessDeath();
+  absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(later), kPath);
+  ASSERT_TRUE(db.ok()) << db.status();
+  EXPECT_TRUE(Has(db->get(), "a"));
+  EXPECT_TRUE(Has(db->get(), "after"));
+  EXPECT_FALSE(Has(db->get(), "failed"));
+}
+
+TEST_F(FaultTest, FullDiskAtManifestWrite) {
+  for (const FileOp op : {FileOp::kAppend, FileOp::kSync}) {
+    ASSERT_TRUE(Open().ok());
+    ASSERT_TRUE(Put("a").ok());
+    file_system_->Fail(op, "MANIFEST", kFull);
+    const uint64_t deletions = file_system_->operations(FileOp::kDeleteFile);
+    EXPECT_TRUE(Tells(db_->Flush(FlushOptions()), kFullText));
+    ExpectStopped(kFullText, "a");
+    // An edit that is not known to be on the disk or not may name the table.
+    EXPECT_EQ(file_system_->operations(FileOp::kDeleteFile), deletions);
+    ExpectResumes();
+    EXPECT_TRUE(db_->Flush(FlushOptions()).ok());
+    ExpectAfterReopening({"a", "after"});
+    ASSERT_TRUE(db_->WaitForBackgroundWork().ok());
+    ASSERT_TRUE(CloseAndCheckDirectory(std::move(db_), file_system_.get(), kPath));
+    file_system_ = std::make_shared<FaultFileSystem>();
+    listener_ = std::make_shared<ErrorListener>();
+  }
+}
+
+TEST_F(FaultTest, FullDiskAtRenameToCurrent) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a").ok());
+  // The MANIFEST is given up, and its successor cannot be named at first.
+  file_system_->Fail(FileOp::kAppend, "MANIFEST", kFull);
+  file_system_->Fail(FileOp::kRename, "CURRENT", kFull);
+  EXPECT_TRUE(Tells(db_->Flush(FlushOptions()), kFullText));
+  EXPECT_TRUE(Await([&] { return db_->Flush(FlushOptions()).ok() && HasTables(); }));
+  EXPECT_EQ(listener_->events(), "ERER");
+  ASSERT_TRUE(Put("b").ok());
+  ExpectAfterReopening({"a", "b"});
+}
+
+// At each write of Open in turn, of a new database and of one that has to recover.
+TEST_F(FaultTest, FullDiskAtOpen) {
+  int failures = 0;
+  for (const bool recovers : {false, true}) {
+    bool ok = false;
+    for (uint64_t n = 1; n < 200 && !ok; ++n) {
+      file_system_ = std::make_shared<FaultFileSystem>();
+      if (recovers) {
+        ASSERT_TRUE(Open().ok());
+        ASSERT_TRUE(Put("a").ok());
+        db_.reset();
+      }
+      const uint64_t before = file_system_->faults();
+      file_system_->FailWhen(
+          [n](FileOp op, std::string_view) mutable { return IsWrite(op) && --n == 0; }, kFull);
+      const absl::Status status = Open();
+      if (!status.ok()) {
+        EXPECT_EQ(status, kFull) << "at write " << n;
+        ++failures;
+      }
+      ok = status.ok() && file_system_->faults() == before;
+      if (recovers) ExpectAfterReopening({"a"});
+      file_system_->ClearFaults();
+      ASSERT_TRUE(Open().ok());
+      ASSERT_TRUE(Put("b", /*sync=*/true).ok());
+      ASSERT_TRUE(db_->WaitForBackgroundWork().ok());
+      ASSERT_TRUE(CloseAndCheckDirectory(std::move(db_), file_system_.get(), kPath)) << n;
+    }
+    EXPECT_TRUE(ok);
+  }
+  EXPECT_GT(failures, 20);
+}
+
+TEST_F(FaultTest, FailedWalSyncIsFinal) {
+  for (const absl::Status& error : {kBroken, kFull}) {
+    file_system_ = std::make_shared<FaultFileSystem>();
+    listener_ = std::make_shared<ErrorListener>();
+    ASSERT_TRUE(Open().ok());
+    ASSERT_TRUE(Put("synced", /*sync=*/true).ok());
+    ASSERT_TRUE(Put("unsynced").ok());
+    file_system_->Fail(FileOp::kSync, ".wal", error);
+    EXPECT_EQ(Put("failed", /*sync=*/true), error);
+    EXPECT_FALSE(Has("failed"));
+    ExpectStopped("syncing the WAL: " + std::string(error.message()), "synced");
+    EXPECT_TRUE(Has("unsynced"));
+    ExpectStaysStopped();
+    EXPECT_FALSE(db_->Flush(FlushOptions()).ok());
+    const absl::Status closed = db_->Close();
+    EXPECT_TRUE(Tells(closed, std::string(error.message())))
+        << "Close could not sync either: " << closed;
+    // Not even a later sync that succeeds may be relied on, as after a loss of power.
+    ExpectAfterReopening({"synced", "unsynced"});
+    ASSERT_TRUE(Put("later", /*sync=*/true).ok());
+    const auto clone = file_system_->CrashClone(CrashMode::kLoseUnsynced, 1);
+    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(clone), kPath);
+    ASSERT_TRUE(db.ok()) << db.status();
+    for (const char* key : {"synced", "unsynced", "later"}) EXPECT_TRUE(Has(db->get(), key)) << key;
+  }
+}
+
+TEST_F(FaultTest, FailedDirectorySyncIsFinal) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a").ok());
+  file_system_->Fail(FileOp::kSyncDirectory, kPath, kBroken);
+  EXPECT_EQ(Put("failed", /*sync=*/true), kBroken);
+  ExpectStopped(kBrokenText, "a");
+  ExpectStaysStopped();
+  ExpectAfterReopening({"a"});
+}
+
+TEST_F(FaultTest, FailedDirectorySyncAfterFlushLeavesNoTable) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a", /*sync=*/true).ok());
+  file_system_->Fail(FileOp::kSyncDirectory, kPath, kBroken);
+  EXPECT_TRUE(Tells(db_->Flush(FlushOptions()), kBrokenText));
+  ExpectStopped("flushing a memtable: " + std::string(kBrokenText), "a");
+  const std::vector<std::string> names = file_system_->GetChildren(kPath).value();
+  EXPECT_FALSE(std::any_of(names.begin(), names.end(),
+                           [](const std::string& name) { return name.ends_with(".sst"); }));
+  ExpectAfterReopening({"a"});
+}
+
+TEST_F(FaultTest, UnreadableDirectoryAtOpen) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a", /*sync=*/true).ok());
+  db_.reset();
+  const absl::Status error = absl::UnavailableError("opendir /db: Permission denied");
+  file_system_->Fail(FileOp::kGetChildren, kPath, error, Repeat::kAlways);
+  EXPECT_EQ(Open(), error);
+  EXPECT_EQ(DB::OpenReadOnly(options(), kPath).status(), error);
+  EXPECT_EQ(DestroyDB(options(), kPath), error);
+  ExpectAfterReopening({"a"});
+}
+
+// A flush meets a full disk, and while that is not over a sync of the WAL fails.
+TEST_F(FaultTest, ALastingErrorIsNotForgottenOverAFullDisk) {
+  std::atomic<bool> flush_failed{false};
+  std::atomic<bool> go_on{false};
+  listener_->on_failed_flush = [&] {
+    flush_failed.store(true);
+    Await([&] { return go_on.load(); });
+  };
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Put("a", /*sync=*/true).ok());
+  file_system_->Fail(FileOp::kAppend, ".sst", kFull);
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  ASSERT_TRUE(db_->Flush(no_wait).ok());
+  ASSERT_TRUE(Await([&] { return flush_failed.load(); }));
+  file_system_->FailWhen(
+      [&](FileOp op, std::string_view path) {
+        if (op != FileOp::kSync || !path.ends_with(".wal")) return false;
+        go_on.store(true);
+        // Asking for a property needs no file.
+        Await([&] { return !db_->GetProperty("sievedb.background-error")->empty(); });
+        return true;
+      },
+      kBroken);
+  EXPECT_EQ(Put("failed", /*sync=*/true), kBroken);
+  const absl::Status refused = Put("refused");
+  EXPECT_TRUE(Tells(refused, kBrokenText)) << refused;
+  ExpectStaysStopped();
+  EXPECT_EQ(listener_->events(), "EE");
+  ExpectAfterReopening({"a"});
+}
+
+// Forwards everything, and does something else first where a directory is listed.
+class ListingHook final : public FileSystem {
+ public:
+  ListingHook(std::shared_ptr<FileSystem> base, std::function<void()> before_listing)
+      : base_(std::move(base)), before_listing_(std::move(before_listing)) {}
+
+  absl::StatusOr<std::vector<std::string>> GetChildren(const std::string& directory) override {
+    before_listing_();
+    return base_->GetChildren(directory);
+  }
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(
+      const std::string& path) override {
+    return base_->NewRandomAccessFile(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override {
+    return base_->NewWritableFile(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> ReuseWritableFile(
+      const std::string& path, const std::string& old_path) override {
+    return base_->ReuseWritableFile(path, old_path);
+  }
+  absl::StatusOr<bool> FileExists(const std::string& path) override {
+    return base_->FileExists(path);
+  }
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
+    return base_->FileSize(path);
+  }
+  absl::Status CreateDirectory(const std::string& path) override {
+    return base_->CreateDirectory(path);
+  }
+  absl::Status DeleteDirectory(const std::string& path) override {
+    return base_->DeleteDirectory(path);
+  }
+  absl::Status DeleteFile(const std::string& path) override { return base_->DeleteFile(path); }
+  absl::Status RenameFile(const std::string& from, const std::string& to) override {
+    return base_->RenameFile(from, to);
+  }
+  absl::Status SyncDirectory(const std::string& directory) override {
+    return base_->SyncDirectory(directory);
+  }
+  absl::StatusOr<std::unique_ptr<FileLock>> LockFile(const std::string& path) override {
+    return base_->LockFile(path);
+  }
+  absl::StatusOr<uint64_t> FreeSpaceBytes(const std::string& directory) override {
+    return base_->FreeSpaceBytes(directory);
+  }
+
+ private:
+  const std::shared_ptr<FileSystem> base_;
+  const std::function<void()> before_listing_;
+};
+
+// A reader has read the MANIFEST; before it looks for WALs and tables, the writer
+// flushes, compacts and writes on. What was written before the opening must be seen.
+TEST_F(FaultTest, OpenReadOnlyWhileTheDirectoryChanges) {
+  for (int changes = 1; changes <= 4; ++changes) {
+    file_system_ = std::make_shared<FaultFileSystem>();
+    ASSERT_TRUE(Open().ok());
+    ASSERT_TRUE(Put("flushed").ok());
+    ASSERT_TRUE(db_->Flush(FlushOptions()).ok());
+    ASSERT_TRUE(Put("logged").ok());
+    int left = changes;
+    Options reading = SmallOptions(std::make_shared<ListingHook>(file_system_, [&] {
+      if (left == 0) return;
+      --left;
+      const std::string key = "during" + std::to_string(left);
+      EXPECT_TRUE(Put(key).ok());
+      EXPECT_TRUE(db_->CompactRange(CompactRangeOptions(), nullptr, nullptr).ok());
+      EXPECT_TRUE(Put(key).ok());
+    }));
+    absl::StatusOr<std::unique_ptr<DB>> reader = DB::OpenReadOnly(reading, kPath);
+    ASSERT_TRUE(reader.ok()) << changes << ": " << reader.status();
+    EXPECT_TRUE(Has(reader->get(), "flushed")) << changes;
+    EXPECT_TRUE(Has(reader->get(), "logged")) << changes;
+    // It holds its files open, whatever becomes of their names.
+    EXPECT_TRUE(db_->CompactRange(CompactRangeOptions(), nullptr, nullptr).ok());
+    EXPECT_TRUE(Has(reader->get(), "flushed")) << changes;
+    EXPECT_TRUE((*reader)->VerifyChecksums().ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition((*reader)->Put(WriteOptions(), "x", "y")));
+    db_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace sievedb
