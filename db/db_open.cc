@@ -225,7 +225,9 @@ absl::Status DBImpl::ReplayWals() {
   SIEVEDB_RETURN_IF_ERROR(FlushReplayed(&replay));
   const uint64_t wal = versions_->NewFileNumber();
   SIEVEDB_RETURN_IF_ERROR(wals_->Switch(wal));
-  SIEVEDB_RETURN_IF_ERROR(file_system_->SyncDirectory(path_));
+  // The first edit after Recover begins a MANIFEST, and syncs the directory before
+  // CURRENT names it. One that goes to the MANIFEST of a new database does not.
+  if (oldest == 0) SIEVEDB_RETURN_IF_ERROR(file_system_->SyncDirectory(path_));
   replay.edit.log_number = wal;
   SIEVEDB_RETURN_IF_ERROR(versions_->Apply(&replay.edit));
   MutexLock lock(&mu_);

@@ -160,7 +160,7 @@ class TableIterator final : public InternalIterator {
     if (!it_.Valid()) SkipForward();
   }
 
-  // The index, the cache's bucket, the block's header, the block's footer.
+  // The index, the cache's bucket, the block's header, its footer, its restart points.
   bool PrepareSeek(std::string_view internal_key) override {
     if (preparations_ == 0) {
       prepared_block_ = parts_.index.Find(UserKey(internal_key), Tag(internal_key));
@@ -179,10 +179,12 @@ class TableIterator final : public InternalIterator {
         cache_->PrefetchFirstOfBucket(parts_.table_id, offset);
         return true;
       case 2:
-        if (const BlockBuffer* const block = cache_->Peek(parts_.table_id, offset)) {
-          PrefetchBlock({block->data(), block->size()});
-        }
-        return true;
+        prepared_ = cache_->Peek(parts_.table_id, offset);
+        if (prepared_ != nullptr) PrefetchFooter({prepared_->data(), prepared_->size()});
+        return prepared_ != nullptr;
+      case 3:
+        if (prepared_ != nullptr) PrefetchRestarts({prepared_->data(), prepared_->size()});
+        return false;
       default:
         return false;
     }
@@ -221,13 +223,21 @@ class TableIterator final : public InternalIterator {
     return (i == block_ && !had_error) || Load(i);
   }
 
-  // What a seek looks at first: the restart points at the end, and the entries at the
-  // start and in the middle, where the binary search begins.
-  static void PrefetchBlock(std::string_view bytes) {
-    __builtin_prefetch(bytes.data());
-    __builtin_prefetch(bytes.data() + bytes.size() / 2);
+  // The restart points and the hash index end the block.
+  static void PrefetchFooter(std::string_view bytes) {
     __builtin_prefetch(bytes.data() + bytes.size() - 1);
     if (bytes.size() > 64) __builtin_prefetch(bytes.data() + bytes.size() - 65);
+  }
+  // The entries that the binary search looks at: all of them in a block of the usual
+  // size.
+  static void PrefetchRestarts(std::string_view bytes) {
+    constexpr uint32_t kMaxRestarts = 4;
+    Block block;
+    if (!block.Parse(bytes)) return;
+    for (uint32_t i = 0; i < std::min(block.num_restarts(), kMaxRestarts); ++i) {
+      // Where it is damaged, a prefetch of any address is harmless; the seek will tell.
+      __builtin_prefetch(block.data() + block.RestartOffset(i));
+    }
   }
 
   void SkipForward() {
@@ -353,9 +363,10 @@ class TableIterator final : public InternalIterator {
   const bool cache_only_;
   const bool for_compaction_;
   BlockIterator it_;
-  size_t block_;                   // blocks(): none
-  size_t prepared_block_ = 0;      // where preparations_ > 0: the next Seek's
-  int preparations_ = 0;           // calls of PrepareSeek since the last Seek
+  size_t block_;                           // blocks(): none
+  size_t prepared_block_ = 0;              // where preparations_ > 0: the next Seek's
+  int preparations_ = 0;                   // calls of PrepareSeek since the last Seek
+  const BlockBuffer* prepared_ = nullptr;  // its block; only while it is prepared
   BlockBuffer* buffer_ = nullptr;  // the current block's, where it has one; a reference of ours
   absl::Status status_;
   BlockReadahead readahead_;
