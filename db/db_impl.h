@@ -84,12 +84,12 @@ class DBImpl final : public DB {
   absl::Status OpenFiles();  // lock, MANIFEST, WALs
   absl::Status StartLogging();
   struct Replay;
-  absl::Status ReplayWals();
+  absl::Status ReplayWals(const std::vector<std::string>& names);
   absl::Status ReplayWal(uint64_t number, Replay* replay);
   absl::Status FlushReplayed(Replay* replay);
   void WriteOptionsFile();
-  void DeleteUnknownFiles();
-  void OpenTablesInBackground();
+  void NoteUnknownFiles(const std::vector<std::string>& names);
+  void FinishOpening();
   absl::Status OpenAllTables();
 
   // --- db_read.cc
@@ -169,6 +169,8 @@ class DBImpl final : public DB {
   std::unique_ptr<TableOpener> opener_;
   std::unique_ptr<VersionSet> versions_;
   std::unique_ptr<WalSet> wals_;
+  // Of Start, for FinishOpening: files that nothing refers to.
+  std::vector<std::string> unknown_files_;
 
   // What readers see. view_ is exchanged under mu_ and read under an EpochGuard;
   // the sequence is released after a group's last entry is in the memtable, so

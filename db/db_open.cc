@@ -104,15 +104,13 @@ absl::Status DBImpl::Start() {
     SIEVEDB_RETURN_IF_ERROR(OpenAllTables());
   } else {
     SIEVEDB_RETURN_IF_ERROR(StartLogging());
-    WriteOptionsFile();
-    DeleteUnknownFiles();
   }
   MutexLock lock(&mu_);
   manifest_in_use_ = versions_->manifest_file_number();
   InstallView();
   UpdateStall();
   if (!read_only_) {
-    Schedule(ThreadPool::Priority::kLow, &DBImpl::OpenTablesInBackground);
+    Schedule(ThreadPool::Priority::kLow, &DBImpl::FinishOpening);
     MaybeSchedule();
   }
   return absl::OkStatus();
@@ -161,10 +159,21 @@ absl::Status DBImpl::OpenFiles() {
                                       SIEVEDB_VERSION_PATCH));
   }
   versions_ = std::make_unique<VersionSet>(options_, path_, opener_.get(), event_log_.get());
-  SIEVEDB_RETURN_IF_ERROR(exists ? versions_->Recover() : versions_->Create());
+  // Behind the lock nobody else changes the directory, so one look serves all.
+  std::vector<std::string> names;
+  if (!read_only_) {
+    SIEVEDB_ASSIGN_OR_RETURN(names, file_system_->GetChildren(path_));
+  }
+  SIEVEDB_RETURN_IF_ERROR(exists ? versions_->Recover(read_only_ ? nullptr : &names)
+                                 : versions_->Create());
   wals_ = std::make_unique<WalSet>(file_system_, path_,
                                    options_.write_buffer_bytes + options_.write_buffer_bytes / 8);
-  return ReplayWals();
+  if (read_only_) {
+    SIEVEDB_ASSIGN_OR_RETURN(names, file_system_->GetChildren(path_));
+  }
+  SIEVEDB_RETURN_IF_ERROR(ReplayWals(names));
+  if (!read_only_) NoteUnknownFiles(names);
+  return absl::OkStatus();
 }
 
 // --- recovery
@@ -180,8 +189,7 @@ struct DBImpl::Replay {
   VersionEdit edit;          // tables that were written on the way
 };
 
-absl::Status DBImpl::ReplayWals() {
-  SIEVEDB_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system_->GetChildren(path_));
+absl::Status DBImpl::ReplayWals(const std::vector<std::string>& names) {
   std::vector<uint64_t> wals;
   for (const std::string& name : names) {
     const std::optional<ParsedFileName> parsed = ParseFileName(name);
@@ -378,23 +386,15 @@ void DBImpl::WriteOptionsFile() {
   if (!status.ok()) event_log_->Write("OPTIONS is not written: " + status.ToString());
 }
 
-// Deletes what a crash, or a deletion that failed, left behind.
-void DBImpl::DeleteUnknownFiles() {
-  const absl::StatusOr<std::vector<std::string>> names = file_system_->GetChildren(path_);
-  if (!names.ok()) return;
+// What a crash, or a deletion that failed, left behind. names is from before anything
+// new was made.
+void DBImpl::NoteUnknownFiles(const std::vector<std::string>& names) {
   std::set<uint64_t> live;
   const std::shared_ptr<const Version> version = versions_->current();
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileRef& file : version->files(level)) live.insert(file->number);
   }
-  uint64_t newest_options = 0;
-  for (const std::string& name : *names) {
-    const auto parsed = ParseFileName(name);
-    if (parsed.has_value() && parsed->kind == FileKind::kOptions) {
-      newest_options = std::max(newest_options, parsed->number);
-    }
-  }
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     const std::optional<ParsedFileName> parsed = ParseFileName(name);
     if (!parsed.has_value()) continue;
     bool keep = true;
@@ -409,20 +409,18 @@ void DBImpl::DeleteUnknownFiles() {
         keep = parsed->number >= versions_->manifest_file_number();
         break;
       case FileKind::kOptions:
-        keep = parsed->number == newest_options;
+        keep = false;  // a new one is going to be written
         break;
       case FileKind::kTemporary:
-        keep = false;
+        // Now: the next one may have the same name.
+        file_system_->DeleteFile(path_ + "/" + name).IgnoreError();
         break;
       case FileKind::kCurrent:
       case FileKind::kLock:
       case FileKind::kEventLog:
         break;
     }
-    if (keep) continue;
-    event_log_->Write("deleting " + name + ", which nothing refers to");
-    // One that stays is tried again when the database is opened next.
-    file_system_->DeleteFile(path_ + "/" + name).IgnoreError();
+    if (!keep) unknown_files_.push_back(name);
   }
 }
 
@@ -438,9 +436,15 @@ absl::Status DBImpl::OpenAllTables() {
   return absl::OkStatus();
 }
 
-// The first reads should not pay for opening tables, and Open should not wait for
-// it. An error shows again where a read needs the table.
-void DBImpl::OpenTablesInBackground() {
+// What Open does not wait for. The first reads should not pay for opening tables
+// either; an error shows again where a read needs the table.
+void DBImpl::FinishOpening() {
+  for (const std::string& name : unknown_files_) {
+    event_log_->Write("deleting " + name + ", which nothing refers to");
+    // One that stays is tried again when the database is opened next.
+    file_system_->DeleteFile(path_ + "/" + name).IgnoreError();
+  }
+  WriteOptionsFile();
   const absl::Status status = OpenAllTables();
   if (!status.ok()) event_log_->Write("opening tables: " + status.ToString());
   DeleteObsoleteTables();  // it held them all

@@ -143,9 +143,8 @@ absl::Status VersionSet::ReadManifest(uint64_t number, Recovered* to) {
   return absl::OkStatus();
 }
 
-absl::Status VersionSet::CheckTableFiles(const Version& version) const {
-  SIEVEDB_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                           options_.file_system->GetChildren(db_path_));
+absl::Status VersionSet::CheckTableFiles(const Version& version,
+                                         const std::vector<std::string>& names) const {
   const absl::flat_hash_set<std::string> present(names.begin(), names.end());
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileRef& file : version.files(level)) {
@@ -169,7 +168,7 @@ absl::Status VersionSet::CheckTableFiles(const Version& version) const {
   return absl::OkStatus();
 }
 
-absl::Status VersionSet::Recover() {
+absl::Status VersionSet::Recover(const std::vector<std::string>* names) {
   const std::string current_path = CurrentFileName(db_path_);
   SIEVEDB_ASSIGN_OR_RETURN(const uint64_t current_bytes,
                            options_.file_system->FileSize(current_path));
@@ -184,7 +183,14 @@ absl::Status VersionSet::Recover() {
   SIEVEDB_ASSIGN_OR_RETURN(const uint64_t number, ParseCurrent(current_path, contents));
   Recovered recovered;
   SIEVEDB_RETURN_IF_ERROR(ReadManifest(number, &recovered));
-  if (options_.paranoid_checks) SIEVEDB_RETURN_IF_ERROR(CheckTableFiles(*recovered.version));
+  if (options_.paranoid_checks) {
+    std::vector<std::string> listed;
+    if (names == nullptr) {
+      SIEVEDB_ASSIGN_OR_RETURN(listed, options_.file_system->GetChildren(db_path_));
+      names = &listed;
+    }
+    SIEVEDB_RETURN_IF_ERROR(CheckTableFiles(*recovered.version, *names));
+  }
 
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileRef& file : recovered.version->files(level)) {

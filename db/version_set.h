@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,10 +38,11 @@ class VersionSet {
 
   // Reads CURRENT and the MANIFEST. Writes nothing: the first Apply begins a new
   // MANIFEST. Where options.paranoid_checks, tables that are missing or of another
-  // size are found here (one directory listing).
+  // size are found here (one directory listing, or names: one that was made while
+  // nobody else could change the directory).
   // Errors: kNotFound without CURRENT; kInvalidArgument for another comparator;
   // kDataLoss.
-  absl::Status Recover();
+  absl::Status Recover(const std::vector<std::string>* names = nullptr);
 
   // Writes edit to the MANIFEST, syncs it, and makes the result current. Adds
   // next_file_number and last_sequence to it. New files and their directory must
@@ -67,7 +69,7 @@ class VersionSet {
   struct Recovered;
   absl::Status ReadManifest(uint64_t number, Recovered* to);
   absl::Status CheckComparator(const VersionEdit& edit, const std::string& path) const;
-  absl::Status CheckTableFiles(const Version& version) const;
+  absl::Status CheckTableFiles(const Version& version, const std::vector<std::string>& names) const;
 
   // version and all else that is known, as one edit.
   VersionEdit Snapshot(const Version& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);

@@ -160,7 +160,8 @@ class TableIterator final : public InternalIterator {
     if (!it_.Valid()) SkipForward();
   }
 
-  // The index, the cache's bucket, the block's header, its footer, its restart points.
+  // The index, the cache's bucket, the block's header, its footer, its restart points,
+  // the entries between two of them.
   bool PrepareSeek(std::string_view internal_key) override {
     if (preparations_ == 0) {
       prepared_block_ = parts_.index.Find(UserKey(internal_key), Tag(internal_key));
@@ -183,7 +184,12 @@ class TableIterator final : public InternalIterator {
         if (prepared_ != nullptr) PrefetchFooter({prepared_->data(), prepared_->size()});
         return prepared_ != nullptr;
       case 3:
-        if (prepared_ != nullptr) PrefetchRestarts({prepared_->data(), prepared_->size()});
+        if (prepared_ == nullptr) return false;
+        PrefetchRestarts({prepared_->data(), prepared_->size()});
+        return true;
+      case 4:
+        if (prepared_ == nullptr) return false;
+        PrefetchInterval({prepared_->data(), prepared_->size()}, internal_key);
         return false;
       default:
         return false;
@@ -237,6 +243,21 @@ class TableIterator final : public InternalIterator {
     for (uint32_t i = 0; i < std::min(block.num_restarts(), kMaxRestarts); ++i) {
       // Where it is damaged, a prefetch of any address is harmless; the seek will tell.
       __builtin_prefetch(block.data() + block.RestartOffset(i));
+    }
+  }
+
+  // The entries that the seek walks through, and some that steps after it will.
+  void PrefetchInterval(std::string_view bytes, std::string_view internal_key) const {
+    constexpr size_t kMaxBytes = 2048;
+    Block block;
+    uint32_t restart = 0;
+    if (!block.Parse(bytes) || !block.FindRestart(parts_.order.user(), UserKey(internal_key),
+                                                  Tag(internal_key), &restart)) {
+      return;
+    }
+    const char* const from = block.data() + block.RestartOffset(restart);
+    for (const char* at = from; at < std::min(from + kMaxBytes, block.limit()); at += 64) {
+      __builtin_prefetch(at);
     }
   }
 

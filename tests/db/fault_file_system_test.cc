@@ -276,5 +276,42 @@ TEST(FaultFileSystemTest, FilesOutliveIt) {
   EXPECT_TRUE(file->Close().ok());
 }
 
+TEST(FaultFileSystemTest, NothingChangesAfterThePowerIsOff) {
+  FaultFileSystem fs;
+  auto file = Create(&fs, "/a", "synced");
+  ASSERT_TRUE(fs.SyncDirectory("/").ok());
+  ASSERT_TRUE(file->Append(" kept").ok());
+  bool called = false;
+  fs.PowerOffAtNth(2, [&] { called = true; });
+  ASSERT_TRUE(fs.FileExists("/a").ok());
+  EXPECT_FALSE(fs.is_off());
+  EXPECT_FALSE(file->Append(" never written").ok());
+  EXPECT_TRUE(called);
+  EXPECT_TRUE(fs.is_off());
+  EXPECT_FALSE(file->Sync().ok());
+  EXPECT_FALSE(fs.DeleteFile("/a").ok());
+  EXPECT_FALSE(fs.FileExists("/a").ok());
+  file = nullptr;
+  EXPECT_EQ(Content(fs.CrashClone(CrashMode::kKeepUnsynced, 1).get(), "/a"), "synced kept");
+  EXPECT_EQ(Content(fs.CrashClone(CrashMode::kLoseUnsynced, 1).get(), "/a"), "synced");
+}
+
+TEST(FaultFileSystemTest, AfterTheDeathOfTheProcessUnsyncedBytesCanStillBeLost) {
+  FaultFileSystem fs;
+  auto file = Create(&fs, "/a", "synced");
+  ASSERT_TRUE(fs.SyncDirectory("/").ok());
+  ASSERT_TRUE(file->Append(" not").ok());
+  ASSERT_TRUE(fs.RenameFile("/a", "/b").ok());
+  fs.Fail(FileOp::kSync, "", kFull, Repeat::kAlways);
+  const std::shared_ptr<FaultFileSystem> later = fs.AfterProcessDeath();
+  EXPECT_EQ(Content(later.get(), "/b"), "synced not");
+  EXPECT_EQ(Content(later.get(), "/a"), "missing");
+  EXPECT_EQ(Content(later->CrashClone(CrashMode::kLoseUnsynced, 1).get(), "/a"), "synced");
+  ASSERT_TRUE(later->SyncDirectory("/").ok());
+  EXPECT_EQ(Content(later->CrashClone(CrashMode::kLoseUnsynced, 1).get(), "/b"), "synced");
+  Create(later.get(), "/c", "no faults, and not a part of the first");
+  EXPECT_EQ(Content(&fs, "/c"), "missing");
+}
+
 }  // namespace
 }  // namespace sievedb
