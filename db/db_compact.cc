@@ -95,14 +95,22 @@ absl::Status DBImpl::CompactLevel(int input_level, int output_level, const std::
 }
 
 absl::Status DBImpl::WaitForBackgroundWork() {
-  MutexLock lock(&mu_);
-  while (true) {
-    SIEVEDB_RETURN_IF_ERROR(Refusal());
-    const bool idle =
-        immutables_.empty() && !flush_scheduled_ && !compaction_queued_ && running_.ranges.empty();
-    if (idle) return absl::OkStatus();
-    changed_.Wait(&mu_);
+  {
+    MutexLock lock(&mu_);
+    while (true) {
+      SIEVEDB_RETURN_IF_ERROR(Refusal());
+      // Work that ended, but has not let go of the tables that it used, counts.
+      const bool idle = immutables_.empty() && scheduled_ == 0 && running_.ranges.empty();
+      if (idle) break;
+      changed_.Wait(&mu_);
+    }
   }
+  // One job may have looked at a version while another, which replaced its tables,
+  // went by to delete them. Once this returns, the directory holds what is needed.
+  FinishStateChange();
+  EpochSynchronize();
+  DeleteObsoleteTables();
+  return absl::OkStatus();
 }
 
 absl::Status DBImpl::VerifyChecksums() {
