@@ -18,10 +18,6 @@ namespace {
 constexpr uint64_t kResumeIntervalMicros = 200'000;
 constexpr uint64_t kResumeSlackBytes = 1 << 20;
 
-bool IsDiskFull(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kResourceExhausted;
-}
-
 }  // namespace
 
 // --- views and stalls
@@ -135,7 +131,7 @@ absl::Status DBImpl::ApplyEdit(VersionEdit* edit) {
 void DBImpl::BackgroundFlush() {
   const absl::Status status = FlushImmutables();
   if (!status.ok() && !shutting_down_.load()) {
-    SetBackgroundError(status, "flushing a memtable", IsDiskFull(status));
+    SetBackgroundError(status, "flushing a memtable", absl::IsResourceExhausted(status));
   }
   FinishStateChange();
   // The new table may have been compacted away while the flush still held it.
@@ -254,7 +250,7 @@ void DBImpl::BackgroundCompaction() {
   if (plan.has_value()) {
     const absl::Status status = RunCompaction(*plan, *version);
     if (!status.ok() && !shutting_down_.load()) {
-      SetBackgroundError(status, "compacting", IsDiskFull(status));
+      SetBackgroundError(status, "compacting", absl::IsResourceExhausted(status));
     }
     MutexLock lock(&mu_);
     --compactions_running_;

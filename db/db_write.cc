@@ -28,10 +28,6 @@ WriteBatch* ThreadBatch() {
   return &batch;
 }
 
-bool IsDiskFull(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kResourceExhausted;
-}
-
 }  // namespace
 
 absl::Status DBImpl::Put(const WriteOptions& options, std::string_view key,
@@ -118,7 +114,7 @@ absl::Status DBImpl::LogGroup(absl::Span<PendingWrite* const> group, uint64_t fi
   if (!status.ok()) {
     if (status.code() == absl::StatusCode::kInvalidArgument) return status;  // too large
     wal_broken_ = true;
-    SetBackgroundError(status, "appending to the WAL", IsDiskFull(status));
+    SetBackgroundError(status, "appending to the WAL", absl::IsResourceExhausted(status));
     return status;
   }
   Count(statistics_, Counter::kWalBytes, record.size());
@@ -195,7 +191,7 @@ absl::Status DBImpl::BeginMemtable() {
   const uint64_t wal = versions_->NewFileNumber();
   const absl::Status status = wals_->Switch(wal);
   if (!status.ok()) {
-    SetBackgroundError(status, "beginning a WAL", IsDiskFull(status));
+    SetBackgroundError(status, "beginning a WAL", absl::IsResourceExhausted(status));
     return status;
   }
   wal_broken_ = false;
