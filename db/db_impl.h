@@ -82,7 +82,7 @@ class DBImpl final : public DB {
   absl::Status Start();
   absl::StatusOr<bool> DatabaseExists() const;
   absl::Status OpenFiles();  // lock, MANIFEST, WALs
-  absl::Status StartLogging();
+  void LogOpening();
   struct Replay;
   absl::Status ReplayWals(const std::vector<std::string>& names);
   absl::Status ReplayWal(uint64_t number, Replay* replay);
@@ -95,6 +95,8 @@ class DBImpl final : public DB {
   // --- db_read.cc
   // Requires: an EpochGuard. Null after Close.
   const ReadView* view() const { return view_.load(std::memory_order_acquire); }
+  uint64_t SequenceSeen(const ReadOptions& options) const;
+  static void FindInMemtables(const ReadView& view, Lookup* lookup);
   absl::Status Find(const ReadView& view, Lookup* lookup);
   template <typename Found>
   absl::Status GetWith(const ReadOptions& options, std::string_view key, Found found);

@@ -103,7 +103,7 @@ absl::Status DBImpl::Start() {
   if (read_only_) {
     SIEVEDB_RETURN_IF_ERROR(OpenAllTables());
   } else {
-    SIEVEDB_RETURN_IF_ERROR(StartLogging());
+    LogOpening();
   }
   MutexLock lock(&mu_);
   manifest_in_use_ = versions_->manifest_file_number();
@@ -334,7 +334,7 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
   return absl::OkStatus();
 }
 
-absl::Status DBImpl::StartLogging() {
+void DBImpl::LogOpening() {
   const std::shared_ptr<const Version> version = versions_->current();
   int tables = 0;
   for (int level = 0; level < kNumLevels; ++level) {
@@ -342,7 +342,6 @@ absl::Status DBImpl::StartLogging() {
   }
   event_log_->Write(absl::StrFormat("open: %d tables, sequence %d, WAL %06d", tables,
                                     last_sequence_, wals_->current_number()));
-  return absl::OkStatus();
 }
 
 // For people; nothing reads it back.

@@ -28,14 +28,24 @@ void GiveTo(PinnedValue* value, Lookup* lookup) {
 
 }  // namespace
 
-// memtable -> immutables -> tables, newest first, until one of them decides.
-absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
+// Requires: the view that is read was loaded before.
+uint64_t DBImpl::SequenceSeen(const ReadOptions& options) const {
+  return options.snapshot != nullptr ? options.snapshot->sequence()
+                                     : visible_sequence_.load(std::memory_order_acquire);
+}
+
+void DBImpl::FindInMemtables(const ReadView& view, Lookup* lookup) {
   for (const RefPtr<MemTable>& immutable : view.immutables) immutable->Prefetch(*lookup);
   view.memtable->Get(lookup);
   for (const RefPtr<MemTable>& immutable : view.immutables) {
     if (lookup->decided()) break;
     immutable->Get(lookup);
   }
+}
+
+// memtable -> immutables -> tables, newest first, until one of them decides.
+absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
+  FindInMemtables(view, lookup);
   if (lookup->decided()) {
     Count(lookup->statistics, Counter::kGetMemtableHits);
   } else {
@@ -53,9 +63,7 @@ absl::Status DBImpl::GetWith(const ReadOptions& options, std::string_view key, F
   const EpochGuard guard;
   const ReadView* const seen = view();
   if (seen == nullptr) return ClosedError();
-  const uint64_t sequence = options.snapshot != nullptr
-                                ? options.snapshot->sequence()
-                                : visible_sequence_.load(std::memory_order_acquire);
+  const uint64_t sequence = SequenceSeen(options);
   Lookup lookup(key, sequence, order_.user(), options, statistics_);
   SIEVEDB_RETURN_IF_ERROR(Find(*seen, &lookup));
   found(&lookup);
@@ -81,9 +89,7 @@ void DBImpl::MultiGet(const ReadOptions& options, absl::Span<const std::string_v
   const EpochGuard guard;
   const ReadView* const seen = view();
   // One view and one sequence for all keys: they are read as of one moment.
-  const uint64_t sequence = options.snapshot != nullptr
-                                ? options.snapshot->sequence()
-                                : visible_sequence_.load(std::memory_order_acquire);
+  const uint64_t sequence = SequenceSeen(options);
   for (size_t i = 0; i < keys.size(); ++i) {
     values[i].Reset();
     if (seen == nullptr) {
@@ -100,15 +106,9 @@ bool DBImpl::MayContain(const ReadOptions& options, std::string_view key) {
   const EpochGuard guard;
   const ReadView* const seen = view();
   if (seen == nullptr) return true;
-  const uint64_t sequence = options.snapshot != nullptr
-                                ? options.snapshot->sequence()
-                                : visible_sequence_.load(std::memory_order_acquire);
+  const uint64_t sequence = SequenceSeen(options);
   Lookup lookup(key, sequence, order_.user(), options, statistics_);
-  seen->memtable->Get(&lookup);
-  for (const RefPtr<MemTable>& immutable : seen->immutables) {
-    if (lookup.decided()) break;
-    immutable->Get(&lookup);
-  }
+  FindInMemtables(*seen, &lookup);
   if (lookup.decided()) return lookup.state == Lookup::State::kFound;
   return seen->version->MayContain(lookup);
 }
@@ -121,9 +121,7 @@ absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& opt
     pinned = view();
     if (pinned == nullptr) return ClosedError();
     pinned->Ref();
-    source.sequence = options.snapshot != nullptr
-                          ? options.snapshot->sequence()
-                          : visible_sequence_.load(std::memory_order_acquire);
+    source.sequence = SequenceSeen(options);
   }
   // Letting go of the view may make tables obsolete; nobody else may come by to
   // delete them.
