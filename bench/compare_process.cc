@@ -94,7 +94,7 @@ void ServeCommands(const EngineKind& kind, const CompareSettings& settings, int 
 
 }  // namespace
 
-std::optional<uint64_t> WrittenBytes() { return NumberInFile("/proc/self/io", "wchar:"); }
+std::optional<uint64_t> WrittenBytes() { return NumberInFile("/proc/self/io", "write_bytes:"); }
 
 void ResetPeakMemory() {
   malloc_trim(0);  // what an earlier workload freed is not this one's

@@ -15,9 +15,9 @@ namespace sievedb {
 
 // --- what a process can say about itself
 
-// Bytes that this process has passed to write calls: the one measure of what is
-// written that is the same for every engine that doesn't write through mmap, and
-// none of them does. nullopt where the kernel doesn't count.
+// Bytes of file pages that this process has made the kernel write, by write calls or
+// through mappings: the same measure for every engine. nullopt where the kernel
+// doesn't count; 0 on a file system in memory.
 std::optional<uint64_t> WrittenBytes();
 
 // Lets PeakMemoryBytes begin anew. Where the kernel can't, the peak stays that of

@@ -252,8 +252,9 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
   }
   SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_size);
   SIEVEDB_ASSIGN_OR_RETURN(auto file, file_system_->NewRandomAccessFile(path));
-  SIEVEDB_ASSIGN_OR_RETURN(
-      auto reader, LogReader::Open(std::move(file), file_bytes, path, LogKind::kWal, number));
+  SIEVEDB_ASSIGN_OR_RETURN(auto reader,
+                           LogReader::Open(std::move(file), file_bytes, path, LogKind::kWal, number,
+                                           file_system_->BootId()));
 
   // A WAL goes on only where its predecessor was read to the end that it had.
   const LogPredecessor before = reader->predecessor();
@@ -267,6 +268,14 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
         options_.wal_recovery == WalRecovery::kStrict) {
       return absl::DataLossError(absl::StrFormat(
           "%s: offset 24: it continues WAL %06d, which is missing", path, before.file_number));
+    }
+    // WALs are synced in order.
+    SIEVEDB_ASSIGN_OR_RETURN(const bool was_synced, reader->SyncedBytesFollow());
+    if (was_synced && options_.wal_recovery == WalRecovery::kStrict) {
+      return absl::DataLossError(
+          absl::StrFormat("%s: offset %d: expected records to offset %d, which were synced, found "
+                          "the end of them",
+                          WalFileName(path_, before.file_number), replay->end.end, before.end));
     }
     event_log_->Write(absl::StrFormat(
         "recovery ends at WAL %06d: its predecessor %06d has %d bytes of records, it had %d",
@@ -486,7 +495,10 @@ absl::Status DBImpl::Close() {
   }
   FinishStateChange();
   EpochSynchronize();
-  if (versions_ != nullptr && !read_only_) DeleteObsoleteTables();
+  if (versions_ != nullptr && !read_only_) {
+    DeleteObsoleteTables();
+    versions_->Close();
+  }
   event_log_->Write("closed");
   lock_ = nullptr;
   return status;

@@ -29,7 +29,8 @@ constexpr uint64_t kSearchedFactor = 2;
 // Offsets inside a record's header.
 constexpr size_t kLengthAt = 8;
 constexpr size_t kTypeAt = 12;
-constexpr size_t kHeaderCheckAt = 13;
+constexpr size_t kFlagsAt = 13;
+constexpr size_t kHeaderCheckAt = 14;
 constexpr size_t kHeaderCheckedBytes = kHeaderCheckAt - kLengthAt;
 
 uint32_t HeaderCheck(const char* header, uint64_t seed) {
@@ -51,17 +52,19 @@ bool IsCutOffMagic(std::string_view header) {
 
 struct LogReader::Rep {
   Rep(std::unique_ptr<RandomAccessFile> file_in, uint64_t file_bytes_in, const std::string& path_in,
-      LogKind kind_in, uint64_t file_number_in)
+      LogKind kind_in, uint64_t file_number_in, uint64_t boot_id_in)
       : file(std::move(file_in)),
         path(path_in),
         kind(kind_in),
         file_number(file_number_in),
+        boot_id(boot_id_in),
         file_bytes(file_bytes_in) {}
 
   struct RecordHeader {
     uint64_t checksum = 0;
     uint32_t length = 0;
     uint8_t type = 0;
+    uint8_t flags = 0;
     uint32_t found_check = 0;
     uint32_t expected_check = 0;
     bool ok() const { return found_check == expected_check; }
@@ -101,6 +104,7 @@ struct LogReader::Rep {
     header.checksum = DecodeFixed64(bytes);
     header.length = DecodeFixed32(bytes + kLengthAt);
     header.type = static_cast<uint8_t>(bytes[kTypeAt]);
+    header.flags = static_cast<uint8_t>(bytes[kFlagsAt]);
     header.found_check = DecodeFixed32(bytes + kHeaderCheckAt);
     header.expected_check = HeaderCheck(bytes, SeedAt(at));
     return header;
@@ -114,13 +118,16 @@ struct LogReader::Rep {
   std::optional<size_t> FindHeader(std::string_view bytes, uint64_t at, size_t start,
                                    RecordHeader* header) const;
   absl::StatusOr<std::optional<uint64_t>> FindRecord(uint64_t from);
+  absl::StatusOr<bool> FindSyncedBytes(uint64_t from);
   absl::Status CountTornBytes(const std::optional<RecordHeader>& header);
 
   const std::unique_ptr<RandomAccessFile> file;
   const std::string path;
   const LogKind kind;
   const uint64_t file_number;
+  const uint64_t boot_id;
   uint64_t file_bytes;
+  bool started_anew = false;  // the machine, since the log was begun
 
   LogPredecessor predecessor;
   uint64_t offset = 0;      // of the next record
@@ -151,12 +158,12 @@ absl::Status LogReader::Rep::ReadFileHeader() {
     return IsCutOffMagic(header) ? JudgeHeader(header, damage) : damage;
   }
   const uint32_t version = DecodeFixed32(header.data() + 8);
-  const uint64_t found_check = DecodeFixed64(header.data() + 40);
-  const uint64_t expected_check = Hash64({header.data(), 40});
+  const uint64_t found_check = DecodeFixed64(header.data() + 48);
+  const uint64_t expected_check = Hash64({header.data(), 48});
   if (version > kLogFormatVersion) {
     // A newer header may be checked in another way, so the check decides only
     // where it says that the version itself is what was damaged.
-    std::string as_ours = header.substr(0, 40);
+    std::string as_ours = header.substr(0, 48);
     EncodeFixed32(as_ours.data() + 8, kLogFormatVersion);
     if (Hash64(as_ours) != found_check) {
       return Error(absl::StatusCode::kInvalidArgument, 8,
@@ -165,7 +172,7 @@ absl::Status LogReader::Rep::ReadFileHeader() {
     }
   }
   if (found_check != expected_check) {
-    return JudgeHeader(header, Error(absl::StatusCode::kDataLoss, 40,
+    return JudgeHeader(header, Error(absl::StatusCode::kDataLoss, 48,
                                      absl::StrFormat("file header checksum %016x", expected_check),
                                      absl::StrFormat("%016x", found_check)));
   }
@@ -190,6 +197,8 @@ absl::Status LogReader::Rep::ReadFileHeader() {
   }
   predecessor.file_number = DecodeFixed64(header.data() + 24);
   predecessor.end = DecodeFixed64(header.data() + 32);
+  const uint64_t then = DecodeFixed64(header.data() + 40);
+  started_anew = then != 0 && boot_id != 0 && then != boot_id;
   offset = kLogHeaderBytes;
   return absl::OkStatus();
 }
@@ -197,11 +206,17 @@ absl::Status LogReader::Rep::ReadFileHeader() {
 // The header is not one of this life. That is what a crash leaves that came before
 // the new header was on the disk: zeros, or (only WALs are recycled) an earlier
 // life's header, perhaps begun to be overwritten. But where this life has a record,
-// its header was whole once.
+// its header was whole once; that it is lost is damage, unless a crash of the machine
+// may have kept just the later pages. Whether there was one the header would tell.
 absl::Status LogReader::Rep::JudgeHeader(std::string_view header, const absl::Status& damage) {
   if (kind != LogKind::kWal && !AllZero(header)) return damage;
-  SIEVEDB_ASSIGN_OR_RETURN(const std::optional<uint64_t> record, FindRecord(kLogHeaderBytes));
-  if (record.has_value()) return damage;
+  if (kind == LogKind::kWal && boot_id != 0) {
+    SIEVEDB_ASSIGN_OR_RETURN(const bool was_synced, FindSyncedBytes(kLogHeaderBytes));
+    if (was_synced) return damage;
+  } else {
+    SIEVEDB_ASSIGN_OR_RETURN(const std::optional<uint64_t> record, FindRecord(kLogHeaderBytes));
+    if (record.has_value()) return damage;
+  }
   ended = true;
   return absl::OkStatus();
 }
@@ -215,11 +230,11 @@ absl::StatusOr<bool> LogReader::Rep::Next(std::string_view* payload) {
     return EndAt(std::nullopt, absl::StrFormat("record header check %08x", header.expected_check),
                  absl::StrFormat("%08x", header.found_check));
   }
-  if (header.type != kLogRecordType) {
+  if (header.type != kLogRecordType || (header.flags & ~kLogSyncedBefore) != 0) {
     // Its check is right, so neither a crash nor damage made it.
     return Error(absl::StatusCode::kDataLoss, offset + kTypeAt,
-                 absl::StrFormat("record type %d", kLogRecordType),
-                 absl::StrFormat("type %d", header.type));
+                 absl::StrFormat("record type %d with known flags", kLogRecordType),
+                 absl::StrFormat("type %d with flags %d", header.type, header.flags));
   }
   const uint64_t whole = kLogRecordHeaderBytes + header.length;
   // A length is believed only as far as the file reaches.
@@ -246,9 +261,15 @@ absl::StatusOr<bool> LogReader::Rep::EndAt(const std::optional<RecordHeader>& he
                                            std::string_view expected, std::string_view found) {
   SIEVEDB_ASSIGN_OR_RETURN(const std::optional<uint64_t> later, FindRecord(offset + 1));
   if (later.has_value()) {
-    return Error(absl::StatusCode::kDataLoss, offset, expected,
-                 absl::StrFormat("%s; it is no torn tail, for a record follows at offset %d", found,
-                                 *later));
+    bool damage = !started_anew;
+    if (!damage) {
+      SIEVEDB_ASSIGN_OR_RETURN(damage, FindSyncedBytes(*later));
+    }
+    if (damage) {
+      return Error(absl::StatusCode::kDataLoss, offset, expected,
+                   absl::StrFormat("%s; it is no torn tail, for a record follows at offset %d",
+                                   found, *later));
+    }
   }
   SIEVEDB_RETURN_IF_ERROR(CountTornBytes(header));
   ended = true;
@@ -311,6 +332,20 @@ absl::StatusOr<std::optional<uint64_t>> LogReader::Rep::FindRecord(uint64_t from
   }
 }
 
+// Whether a whole record that begins at from or later says that what comes before it
+// was synced.
+absl::StatusOr<bool> LogReader::Rep::FindSyncedBytes(uint64_t from) {
+  for (;;) {
+    SIEVEDB_ASSIGN_OR_RETURN(const std::optional<uint64_t> record, FindRecord(from));
+    if (!record.has_value()) return false;
+    SIEVEDB_ASSIGN_OR_RETURN(const std::string_view bytes, Bytes(*record, kLogRecordHeaderBytes));
+    if (bytes.size() < kLogRecordHeaderBytes) return false;  // cut under our hands
+    const RecordHeader header = Decode(bytes.data(), *record);
+    if ((header.flags & kLogSyncedBefore) != 0) return true;
+    from = *record + kLogRecordHeaderBytes + header.length;
+  }
+}
+
 absl::Status LogReader::Rep::CountTornBytes(const std::optional<RecordHeader>& header) {
   torn_bytes = 0;
   if (offset >= file_bytes) return absl::OkStatus();
@@ -341,8 +376,8 @@ LogReader::~LogReader() = default;
 absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(std::unique_ptr<RandomAccessFile> file,
                                                            uint64_t file_bytes,
                                                            const std::string& path, LogKind kind,
-                                                           uint64_t file_number) {
-  auto rep = std::make_unique<Rep>(std::move(file), file_bytes, path, kind, file_number);
+                                                           uint64_t file_number, uint64_t boot_id) {
+  auto rep = std::make_unique<Rep>(std::move(file), file_bytes, path, kind, file_number, boot_id);
   SIEVEDB_RETURN_IF_ERROR(rep->ReadFileHeader());
   return std::unique_ptr<LogReader>(new LogReader(std::move(rep)));
 }
@@ -351,9 +386,13 @@ absl::StatusOr<bool> LogReader::ReadRecord(std::string_view* payload) {
   *payload = {};
   SIEVEDB_RETURN_IF_ERROR(rep_->error);
   absl::StatusOr<bool> more = rep_->Next(payload);
+  // The record that ends a log has nothing to say here.
+  while (more.ok() && *more && payload->empty()) more = rep_->Next(payload);
   if (!more.ok()) rep_->error = more.status();
   return more;
 }
+
+absl::StatusOr<bool> LogReader::SyncedBytesFollow() { return rep_->FindSyncedBytes(rep_->offset); }
 
 LogPredecessor LogReader::predecessor() const { return rep_->predecessor; }
 uint64_t LogReader::offset() const { return rep_->offset; }

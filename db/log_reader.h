@@ -17,23 +17,28 @@ namespace sievedb {
 //
 // A record that is not whole or whose checksum fails ends the log. It is a torn
 // tail, which is normal after a crash, where no whole record of this file's life
-// follows it; otherwise it is damage (kDataLoss). Invariant: no byte of an
+// follows it. Where one does, it is damage (kDataLoss), unless the machine was
+// started anew since and nothing says that the bytes were synced: a crash of the
+// machine leaves any of the pages that were on their way. Invariant: no byte of an
 // earlier life of a recycled file is ever returned.
 //
 // Threads: not safe for concurrent use.
 class LogReader {
  public:
-  // path is for messages. Errors: kDataLoss for a foreign or damaged header or
+  // path is for messages; boot_id is the file system's, 0 where the machine is not
+  // to count as started anew. Errors: kDataLoss for a foreign or damaged header or
   // another file number; kInvalidArgument for a newer format version. A file that
   // is empty, or shorter than its header, or whose header is all zero, is a log
   // whose creation a crash cut off: it has no records. So is a WAL whose header is
   // still, wholly or in its second part, that of an earlier life (a smaller
-  // number). All that only where no whole record of this life is in the file;
-  // where one is, the header was damaged.
+  // number). All that only where no whole record of this life is in the file, or,
+  // with a boot_id, none that says that something was synced; where one is, the
+  // header was damaged.
   static absl::StatusOr<std::unique_ptr<LogReader>> Open(std::unique_ptr<RandomAccessFile> file,
                                                          uint64_t file_bytes,
                                                          const std::string& path, LogKind kind,
-                                                         uint64_t file_number);
+                                                         uint64_t file_number,
+                                                         uint64_t boot_id = 0);
 
   // The next record, or false at the end. *payload stays until the next call.
   // Errors: kDataLoss for damage before the tail, naming path, offset, expected
@@ -41,6 +46,10 @@ class LogReader {
   absl::StatusOr<bool> ReadRecord(std::string_view* payload);
 
   LogPredecessor predecessor() const;
+
+  // Whether there are whole records from here on, and a flag that says that what
+  // comes before one was synced. Errors: I/O errors. Cost: reads the whole log.
+  absl::StatusOr<bool> SyncedBytesFollow();
 
   // The offset behind the last record returned: where a torn tail would begin.
   uint64_t offset() const;

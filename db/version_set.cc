@@ -95,9 +95,9 @@ absl::Status VersionSet::ReadManifest(uint64_t number, Recovered* to) {
   }
   SIEVEDB_RETURN_IF_ERROR(bytes.status());
   SIEVEDB_RETURN_IF_ERROR(file.status());
-  SIEVEDB_ASSIGN_OR_RETURN(
-      const std::unique_ptr<LogReader> reader,
-      LogReader::Open(*std::move(file), *bytes, path, LogKind::kManifest, number));
+  SIEVEDB_ASSIGN_OR_RETURN(const std::unique_ptr<LogReader> reader,
+                           LogReader::Open(*std::move(file), *bytes, path, LogKind::kManifest,
+                                           number, file_system->BootId()));
 
   const Version empty(InternalKeyOrder(options_.comparator), opener_);
   VersionBuilder builder(empty);
@@ -241,7 +241,8 @@ absl::Status VersionSet::RollManifest(const Version& version, const VersionEdit*
   SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
                            options_.file_system->NewWritableFile(path));
   SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<LogWriter> log,
-                           LogWriter::Create(std::move(file), LogKind::kManifest, number));
+                           LogWriter::Create(std::move(file), LogKind::kManifest, number,
+                                             /*predecessor=*/{}, options_.file_system->BootId()));
   // One record: of two, the second would look like a torn tail where it is damaged,
   // and recovery would go on without it.
   VersionEdit snapshot = Snapshot(version);
@@ -270,6 +271,11 @@ absl::Status VersionSet::WriteEdit(const VersionEdit& edit, const Version& next)
   }
   SIEVEDB_RETURN_IF_ERROR(manifest_->AddRecord(edit.Encode()));
   return manifest_->Sync();
+}
+
+void VersionSet::Close() {
+  if (manifest_ != nullptr) manifest_->Close().IgnoreError();
+  manifest_.reset();
 }
 
 absl::Status VersionSet::NoteError(absl::Status status) {

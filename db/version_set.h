@@ -50,6 +50,10 @@ class VersionSet {
   // A MANIFEST that has grown too large is replaced by a new one.
   absl::Status Apply(VersionEdit* edit);
 
+  // Ends the MANIFEST. Nothing hangs on it but that damage to its last record is then
+  // told from a torn tail. Requires: no Apply comes any more.
+  void Close();
+
   std::shared_ptr<const Version> current() const;
 
   uint64_t NewFileNumber() { return next_file_number_.fetch_add(1); }

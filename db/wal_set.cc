@@ -22,13 +22,12 @@ absl::StatusOr<std::unique_ptr<WritableFile>> WalSet::NewFile(uint64_t number) {
       reusable_.pop_back();
     }
   }
-  if (reused != 0) {
-    auto file = file_system_->ReuseWritableFile(path, WalFileName(db_path_, reused));
-    // A file that cannot be reused is no loss: a new one is made, and the old one
-    // is deleted when the database is opened next.
-    if (file.ok()) return file;
-  }
-  SIEVEDB_ASSIGN_OR_RETURN(auto file, file_system_->NewWritableFile(path));
+  absl::StatusOr<std::unique_ptr<WritableFile>> opened = absl::UnknownError("");
+  if (reused != 0) opened = file_system_->ReuseWritableFile(path, WalFileName(db_path_, reused));
+  // A file that cannot be reused is no loss: a new one is made, and the old one is
+  // deleted when the database is opened next.
+  if (!opened.ok()) opened = file_system_->NewWritableFile(path);
+  SIEVEDB_ASSIGN_OR_RETURN(auto file, std::move(opened));
   // On a disk that has not so much room there may still be enough for what is
   // written, which may be deletions.
   const absl::Status reserved = file->Preallocate(preallocate_bytes_);
@@ -42,8 +41,8 @@ absl::Status WalSet::Switch(uint64_t number) {
   if (current_ != nullptr && current_->size() > kLogHeaderBytes) {
     predecessor = {current_->file_number(), current_->size()};
   }
-  SIEVEDB_ASSIGN_OR_RETURN(auto next,
-                           LogWriter::Create(std::move(file), LogKind::kWal, number, predecessor));
+  SIEVEDB_ASSIGN_OR_RETURN(auto next, LogWriter::Create(std::move(file), LogKind::kWal, number,
+                                                        predecessor, file_system_->BootId()));
   if (current_ != nullptr) {
     MutexLock lock(&mu_);
     old_.push_back({current_->file_number(), std::move(current_)});

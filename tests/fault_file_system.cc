@@ -78,6 +78,18 @@ struct Content {
     if (!truncated && synced.size() > kept) left.append(synced, kept);
     return left;
   }
+  // What a crash leaves where any of the unsynced sectors came to the disk.
+  std::string WithHoles(std::mt19937_64* random) const {
+    constexpr uint64_t kSectorBytes = 512;
+    std::string left = synced;
+    left.resize(now.size());
+    for (uint64_t begin = dirty_begin; begin < dirty_end;) {
+      const uint64_t end = std::min(dirty_end, (begin / kSectorBytes + 1) * kSectorBytes);
+      if ((*random)() % 2 == 0) left.replace(begin, end - begin, now, begin, end - begin);
+      begin = end;
+    }
+    return left;
+  }
 };
 
 // A name of a directory (content is null) or file.
@@ -124,7 +136,8 @@ struct Fault {
 }  // namespace
 
 struct FaultFileSystem::State {
-  explicit State(std::shared_ptr<FileSystem> base_in) : base(std::move(base_in)) {}
+  explicit State(std::shared_ptr<FileSystem> base_in)
+      : base(std::move(base_in)), boot_id(base->BootId()) {}
 
   static absl::Status Off() { return absl::UnavailableError("the machine is off"); }
 
@@ -185,6 +198,7 @@ struct FaultFileSystem::State {
   mutable Mutex mu;
   uint64_t total ABSL_GUARDED_BY(mu) = 0;
   uint64_t failed ABSL_GUARDED_BY(mu) = 0;
+  uint64_t boot_id ABSL_GUARDED_BY(mu);
   bool off ABSL_GUARDED_BY(mu) = false;
   uint64_t operations_to_crash ABSL_GUARDED_BY(mu) = 0;  // 0: never
   std::function<void()> at_crash ABSL_GUARDED_BY(mu);
@@ -374,11 +388,13 @@ std::shared_ptr<FileSystem> FaultFileSystem::CrashClone(CrashMode mode, uint64_t
       continue;
     }
     std::string left;
-    const uint64_t choice = mode == CrashMode::kRandom ? random() % 4 : 4;
+    const uint64_t choice = mode == CrashMode::kRandom ? random() % 5 : 5;
     if (mode == CrashMode::kLoseUnsynced || choice == 0) {
       left = content->synced;
     } else if (mode == CrashMode::kKeepUnsynced || choice == 1) {
       left = content->now;
+    } else if (mode == CrashMode::kHoles || choice == 3) {
+      left = content->WithHoles(&random);
     } else {
       left = content->Torn(random());
       // The size was on the disk before the bytes.
@@ -395,6 +411,7 @@ std::shared_ptr<FaultFileSystem> FaultFileSystem::AfterProcessDeath() const {
   auto next = std::make_shared<FaultFileSystem>();
   MutexLock lock(&state_->mu);
   MutexLock next_lock(&next->state_->mu);
+  next->state_->boot_id = state_->boot_id;
   // A file is one file under all of its names, old and new.
   std::map<const Content*, std::shared_ptr<Content>> copies;
   const auto copy = [&copies](const Entry& entry) {
@@ -535,6 +552,11 @@ absl::StatusOr<uint64_t> FaultFileSystem::FreeSpaceBytes(const std::string& dire
   MutexLock lock(&state_->mu);
   SIEVEDB_RETURN_IF_ERROR(state_->Check(FileOp::kFreeSpace, directory));
   return state_->base->FreeSpaceBytes(directory);
+}
+
+uint64_t FaultFileSystem::BootId() {
+  MutexLock lock(&state_->mu);
+  return state_->boot_id;
 }
 
 }  // namespace sievedb

@@ -42,8 +42,11 @@ enum class CrashMode {
   kLoseUnsynced,  // nothing: files and directories are as at their last sync
   kKeepUnsynced,  // everything: as after the death of the process
   kTornUnsynced,  // every name, and a random prefix of each file's unsynced bytes
+  kHoles,         // every name, and of each file's unsynced bytes each 512 that begin
+                  // at a multiple of it or not; the rest is what was there, or zeros
   kRandom,        // a random prefix of the unsynced names; of each file nothing, a
-                  // prefix (perhaps with zeros up to its size), or everything
+                  // prefix (perhaps with zeros up to its size), some of its sectors,
+                  // or everything
 };
 
 // A file system that fails on demand, and that can say what a crash would leave.
@@ -115,6 +118,8 @@ class FaultFileSystem : public FileSystem {
   absl::Status SyncDirectory(const std::string& directory) override;
   absl::StatusOr<std::unique_ptr<FileLock>> LockFile(const std::string& path) override;
   absl::StatusOr<uint64_t> FreeSpaceBytes(const std::string& directory) override;
+  // The same after the death of the process, another one in a CrashClone.
+  uint64_t BootId() override;
 
  private:
   class ReadFile;

@@ -19,4 +19,6 @@ FileLock::~FileLock() = default;
 
 FileSystem::~FileSystem() = default;
 
+uint64_t FileSystem::BootId() { return 0; }
+
 }  // namespace sievedb

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cstring>
 #include <map>
@@ -261,6 +262,9 @@ class MemoryFileSystemImpl final : public FileSystem {
     return uint64_t{1} << 50;  // as good as endless, and far from overflow
   }
 
+  // Each is a machine of its own.
+  uint64_t BootId() override { return boot_id_; }
+
  private:
   static std::string ChildPrefix(const std::string& normal) {
     return normal.empty() ? std::string() : normal + "/";
@@ -339,6 +343,12 @@ class MemoryFileSystemImpl final : public FileSystem {
     return absl::OkStatus();
   }
 
+  static uint64_t NextBootId() {
+    static std::atomic<uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
+  const uint64_t boot_id_ = NextBootId();
   mutable Mutex mu_;
   // By normalized path. What lies below a directory lies behind it.
   std::map<std::string, NodePtr> nodes_ ABSL_GUARDED_BY(mu_);

@@ -1,15 +1,21 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#endif
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +28,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "sievedb/file_system.h"
+#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -135,18 +142,52 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   const std::string path_;
 };
 
+// Whether space that fallocate reserved on the file system of fd is really there for
+// pages that are written through a mapping. Elsewhere (copy on write, network) a full
+// disk would show as a SIGBUS.
+bool ReservationHoldsForMapping(int fd) {
+#ifdef __linux__
+  struct statfs info;
+  if (RetryInterrupted([&] { return ::fstatfs(fd, &info); }) != 0) return false;
+  switch (static_cast<uint64_t>(info.f_type)) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+#else
+  static_cast<void>(fd);
+  return false;
+#endif
+}
+
+// Appends are written by system calls, or, within preallocated space, by copying
+// them into a shared mapping of the file: the kernel has them as soon as they are
+// copied, so they survive the process as those of write do, and fdatasync covers
+// both.
 class PosixWritableFile final : public WritableFile {
  public:
-  // reserved: bytes that the file has on the disk already.
-  PosixWritableFile(Descriptor fd, std::string path, uint64_t reserved)
-      : fd_(std::move(fd)), path_(std::move(path)), reserved_(reserved) {}
+  // file_bytes: size of what is there already, to be overwritten.
+  PosixWritableFile(Descriptor fd, std::string path, uint64_t file_bytes)
+      : fd_(std::move(fd)), path_(std::move(path)), reserved_(file_bytes) {}
 
   ~PosixWritableFile() override { Close().IgnoreError(); }  // as the header says
 
   absl::Status Append(std::string_view data) override {
     assert(!closed_);
+    if (size_ < mapped_) {
+      const size_t n = static_cast<size_t>(std::min<uint64_t>(data.size(), mapped_ - size_));
+      if (size_ + n > populated_) SIEVEDB_RETURN_IF_ERROR(Populate(size_ + n));
+      std::memcpy(mapping_ + size_, data.data(), n);
+      size_ += n;
+      data.remove_prefix(n);
+    }
     while (!data.empty()) {
-      const ssize_t wrote = ::write(fd_.get(), data.data(), data.size());
+      const ssize_t wrote = Write(data);
       if (wrote < 0) {
         if (errno == EINTR) continue;
         return ErrnoStatus("write", path_, errno);
@@ -180,19 +221,20 @@ class PosixWritableFile final : public WritableFile {
   }
 
   absl::Status Preallocate(uint64_t bytes) override {
-    assert(!closed_);
-#ifdef FALLOC_FL_KEEP_SIZE
-    if (bytes <= reserved_ || bytes == 0) return absl::OkStatus();
-    const int result = RetryInterrupted(
-        [&] { return ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)); });
-    if (result == 0) {
-      reserved_ = bytes;
-    } else if (errno != EOPNOTSUPP && errno != ENOSYS) {
+    assert(!closed_ && mapping_ == nullptr);
+#ifdef __linux__
+    if (bytes == 0) return absl::OkStatus();
+    bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    if (RetryInterrupted([&] { return ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)); }) !=
+        0) {
+      if (errno == EOPNOTSUPP || errno == ENOSYS) return absl::OkStatus();
       const absl::Status status = ErrnoStatus("fallocate", path_, errno);
       // Some file systems keep what they could reserve before the disk was full.
       reserved_ = std::max(reserved_, size_ + 1);
       return status;
     }
+    reserved_ = std::max(reserved_, bytes);
+    Map(bytes);
 #else
     static_cast<void>(bytes);
 #endif
@@ -202,6 +244,7 @@ class PosixWritableFile final : public WritableFile {
   absl::Status Close() override {
     if (closed_) return absl::OkStatus();
     closed_ = true;
+    if (mapping_ != nullptr) ::munmap(mapping_, mapped_);
     absl::Status status;
     // Truncating to the present size frees the blocks behind it; a recycled file
     // also loses what is left of its earlier life.
@@ -215,12 +258,51 @@ class PosixWritableFile final : public WritableFile {
 
  private:
   static constexpr uint64_t kPageBytes = 4096;
+  // As much is made writable at once: a page at a time costs a fault each, much more
+  // would be a pause that shows.
+  static constexpr uint64_t kPopulatedBytes = uint64_t{256} << 10;
+
+  ssize_t Write(std::string_view data) {
+    // The descriptor's own offset is not moved by what goes through the mapping.
+    return mapped_ == 0 ? ::write(fd_.get(), data.data(), data.size())
+                        : ::pwrite(fd_.get(), data.data(), data.size(), static_cast<off_t>(size_));
+  }
+
+  void Map(uint64_t bytes) {
+    if (!ReservationHoldsForMapping(fd_.get())) return;
+    void* const mapping = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+    if (mapping == MAP_FAILED) return;  // then it is written by system calls
+    mapping_ = static_cast<char*>(mapping);
+    mapped_ = bytes;
+    populated_ = size_ - size_ % kPageBytes;
+  }
+
+  // Makes the mapping writable up to end at least. What would be a SIGBUS at the
+  // first touch of a page, an error on reading what a recycled file had there, is a
+  // Status here.
+  absl::Status Populate(uint64_t end) {
+    const uint64_t goal =
+        std::min(mapped_, (end + kPopulatedBytes - 1) / kPopulatedBytes * kPopulatedBytes);
+#ifdef MADV_POPULATE_WRITE
+    if (RetryInterrupted([&] {
+          return ::madvise(mapping_ + populated_, goal - populated_, MADV_POPULATE_WRITE);
+        }) != 0 &&
+        errno != EINVAL) {  // a kernel before 5.14: pages come as they are touched
+      return ErrnoStatus("populate the mapping of", path_, errno);
+    }
+#endif
+    populated_ = goal;
+    return absl::OkStatus();
+  }
 
   Descriptor fd_;
   const std::string path_;
   uint64_t size_ = 0;      // bytes appended
   uint64_t reserved_ = 0;  // bytes of disk space that the file was given, or more than size_
   uint64_t writeback_begin_ = 0;
+  char* mapping_ = nullptr;
+  uint64_t mapped_ = 0;
+  uint64_t populated_ = 0;  // of the mapping
   bool closed_ = false;
   absl::Status sync_error_;
 };
@@ -275,14 +357,14 @@ class PosixFileSystemImpl final : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override {
     SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd,
-                             OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
+                             OpenFile(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW));
     return std::make_unique<PosixWritableFile>(std::move(fd), path, 0);
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> ReuseWritableFile(
       const std::string& path, const std::string& old_path) override {
     SIEVEDB_RETURN_IF_ERROR(RenameFile(old_path, path));
-    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_WRONLY | O_NOFOLLOW));
+    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_RDWR | O_NOFOLLOW));
     struct stat info;
     if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("fstat", path, errno);
     return std::make_unique<PosixWritableFile>(std::move(fd), path,
@@ -386,6 +468,17 @@ class PosixFileSystemImpl final : public FileSystem {
       return ErrnoStatus("statvfs", directory, errno);
     }
     return uint64_t{info.f_bavail} * info.f_frsize;
+  }
+
+  uint64_t BootId() override {
+    static const uint64_t boot_id = [this]() -> uint64_t {
+      char text[64];
+      std::string_view id;
+      const auto file = NewRandomAccessFile("/proc/sys/kernel/random/boot_id");
+      if (!file.ok() || !(*file)->Read(0, sizeof(text), text, &id).ok() || id.empty()) return 0;
+      return Hash64(id);
+    }();
+    return boot_id;
   }
 
  private:

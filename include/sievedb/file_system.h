@@ -54,12 +54,16 @@ class SIEVEDB_EXPORT WritableFile {
   // nothing; errors show at Sync.
   virtual void StartWriteback();
 
-  // Reserves disk space for bytes from the file's start without changing its
-  // size as seen by FileSize. kResourceExhausted where there is none; OK where
-  // the file system has no such thing.
+  // Reserves disk space for bytes from the file's start and prepares for many small
+  // appends to them; those need no system call then, where the file system can do
+  // it. Until Close, and for good where the process dies before, the file may be as
+  // long as that, with zeros (or what was there) behind what was appended: its
+  // reader must tell the end by itself. kResourceExhausted where there is no space;
+  // OK where the file system has no such thing.
   virtual absl::Status Preallocate(uint64_t bytes);
 
-  virtual absl::Status Close() = 0;  // idempotent; gives back unused preallocation
+  // Idempotent; cuts the file behind what was appended.
+  virtual absl::Status Close() = 0;
 };
 
 // A lock on a file, held until destroyed.
@@ -104,6 +108,11 @@ class SIEVEDB_EXPORT FileSystem {
   virtual absl::StatusOr<std::unique_ptr<FileLock>> LockFile(const std::string& path) = 0;
 
   virtual absl::StatusOr<uint64_t> FreeSpaceBytes(const std::string& directory) = 0;
+
+  // A number that is another one each time the machine was started, so that
+  // recovery can tell what a crash of the machine leaves from damage. 0: not known;
+  // bytes that are missing then count as damage.
+  virtual uint64_t BootId();
 };
 
 // The operating system's files.

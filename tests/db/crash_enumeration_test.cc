@@ -139,6 +139,10 @@ TEST(CrashEnumerationTest, EveryOperationMayBeTheLastOne) {
       CheckRecovery(clone(CrashMode::kTornUnsynced), cut.synced, cut.issued);
     }
     {
+      SCOPED_TRACE("unsynced bytes have holes");
+      CheckRecovery(clone(CrashMode::kHoles), cut.synced, cut.issued);
+    }
+    {
       SCOPED_TRACE("a random part is left of what was not synced");
       CheckRecovery(clone(CrashMode::kRandom), cut.synced, cut.issued);
     }

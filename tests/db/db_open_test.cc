@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "db/log_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
@@ -94,7 +95,7 @@ TEST_F(DBOpenTest, ATornTailIsCutAndTheRestIsKept) {
   const std::vector<std::string> wals = FilesEndingWith(".wal");
   ASSERT_FALSE(wals.empty());
   const std::string bytes = ReadFile(wals.back());
-  WriteFile(wals.back(), bytes.substr(0, bytes.size() - 3));
+  WriteFile(wals.back(), bytes.substr(0, bytes.size() - kLogRecordHeaderBytes - 3));
   Open();
   EXPECT_EQ(Scan(), "a=1 ");
   ASSERT_TRUE(Put("c", "3").ok());
@@ -109,7 +110,7 @@ TEST_F(DBOpenTest, DamageBeforeTheTailOfAWalIsDataLoss) {
   ASSERT_TRUE(Put("c", "3").ok());
   db_ = nullptr;
   const std::string wal = FilesEndingWith(".wal").back();
-  FlipByte(wal, 48 + 17 + 3);  // in the first record's payload
+  FlipByte(wal, kLogHeaderBytes + kLogRecordHeaderBytes + 3);  // in the first record's payload
   const absl::Status status = DB::Open(options_, "/db").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(status.message(), AllOf(HasSubstr(wal), HasSubstr("offset")));

@@ -39,11 +39,11 @@ TEST_F(OpenDamagedFilesTest, DamagedWal) {
        kDataLoss,
        {wal_, "offset 0", "SIEVELOG"}},
       {"a flipped bit of its magic", [&] { FlipBit(wal_, 0); }, kDataLoss, {wal_, "offset 0"}},
-      {"a flipped bit of its version", [&] { FlipBit(wal_, 9); }, kDataLoss, {wal_, "offset 40"}},
+      {"a flipped bit of its version", [&] { FlipBit(wal_, 9); }, kDataLoss, {wal_, "offset 48"}},
       {"a flipped bit in its first record",
        [&] { FlipBit(wal_, kLogHeaderBytes + kLogRecordHeaderBytes + 4); },
        kDataLoss,
-       {wal_, "offset 48", "expected record checksum", "found"}},
+       {wal_, "offset 56", "expected record checksum", "found"}},
       {"a newer version",
        [&] { SetLogHeaderField(wal_, 8, kLogFormatVersion + 1); },
        kInvalidArgument,
@@ -64,7 +64,7 @@ TEST_F(OpenDamagedFilesTest, DamagedWal) {
 
 TEST_F(OpenDamagedFilesTest, TornTailOfAWalCostsItsLastRecordOnly) {
   Create();
-  fs::resize_file(wal_, fs::file_size(wal_) - 1);
+  fs::resize_file(wal_, fs::file_size(wal_) - kLogRecordHeaderBytes - 1);
   const auto db = DB::Open(options_, path_);
   ASSERT_TRUE(db.ok()) << db.status();
   ExpectKeys(db->get(), 0, keys_ - 1);

@@ -42,7 +42,7 @@ inline void SetLogHeaderField(const std::string& path, size_t at, uint32_t value
   std::string bytes = ReadFile(path);
   ASSERT_GE(bytes.size(), kLogHeaderBytes);
   EncodeFixed32(bytes.data() + at, value);
-  EncodeFixed64(bytes.data() + 40, Hash64({bytes.data(), 40}));
+  EncodeFixed64(bytes.data() + 48, Hash64({bytes.data(), 48}));
   WriteFile(path, bytes);
 }
 

@@ -121,14 +121,48 @@ TEST_P(FileSystemContractTest, NewWritableFileTruncatesWhatWasThere) {
   EXPECT_EQ(Content(Path("a")), "new");
 }
 
-TEST_P(FileSystemContractTest, PreallocationDoesNotShow) {
+TEST_P(FileSystemContractTest, PreallocationShowsAtMostAsZerosAndNotAfterClose) {
   auto file = fs_->NewWritableFile(Path("a"));
   ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Append("ab").ok());
   ASSERT_TRUE((*file)->Preallocate(1 << 20).ok());
-  ASSERT_TRUE((*file)->Append("abc").ok());
-  EXPECT_EQ(fs_->FileSize(Path("a")).value(), 3u);
+  ASSERT_TRUE((*file)->Append("c").ok());
+  // What was appended is the operating system's, whatever way it went.
+  const std::string content = Content(Path("a"));
+  EXPECT_EQ(content.substr(0, 3), "abc");
+  EXPECT_EQ(content.find_first_not_of('\0', 3), std::string::npos);
+  ASSERT_TRUE((*file)->Sync().ok());
   ASSERT_TRUE((*file)->Close().ok());
   EXPECT_EQ(Content(Path("a")), "abc");
+}
+
+TEST_P(FileSystemContractTest, AppendsGoOnBehindWhatWasPreallocated) {
+  std::string all;
+  for (const bool reuse : {false, true}) {
+    auto file =
+        reuse ? fs_->ReuseWritableFile(Path("b"), Path("a")) : fs_->NewWritableFile(Path("a"));
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Preallocate(600 << 10).ok());
+    all.clear();
+    for (int i = 0; i < 900; ++i) {
+      const std::string piece(static_cast<size_t>(1 + i * 7 % 2000),
+                              static_cast<char>('a' + i % 26));
+      ASSERT_TRUE((*file)->Append(piece).ok());
+      all += piece;
+    }
+    ASSERT_GT(all.size(), size_t{700} << 10);
+    ASSERT_TRUE((*file)->Sync().ok());
+    ASSERT_TRUE((*file)->Append("end").ok());
+    ASSERT_TRUE((*file)->Close().ok());
+    EXPECT_EQ(Content(Path(reuse ? "b" : "a")), all + "end");
+  }
+}
+
+TEST_P(FileSystemContractTest, BootIdStays) {
+  EXPECT_EQ(fs_->BootId(), fs_->BootId());
+#ifdef __linux__
+  EXPECT_NE(fs_->BootId(), 0u);
+#endif
 }
 
 TEST_P(FileSystemContractTest, ReuseKeepsOldBytesUntilClose) {
