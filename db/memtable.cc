@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "util/hash.h"
+#include "util/prefetch.h"
 
 namespace sievedb {
 namespace {
@@ -28,7 +29,7 @@ class MemTableIterator final : public InternalIterator {
     assert(Valid());
     node_ = node_->next();
     // Null at the end, which prefetch allows.
-    if (node_ != nullptr) __builtin_prefetch(node_->next());
+    if (node_ != nullptr) PrefetchLine(node_->next());
   }
   void Prev() override {
     assert(Valid());

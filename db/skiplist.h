@@ -13,6 +13,7 @@
 #include "table/internal_key.h"
 #include "table/key_words.h"
 #include "util/arena.h"
+#include "util/prefetch.h"
 
 namespace sievedb {
 
@@ -225,7 +226,7 @@ SkipList::Node* SkipList::Descend(const Target& target, Visit visit) const {
   while (true) {
     Node* const next = at->Next(level);
     // The other way that the search may go from here is fetched while next is.
-    if (level > 0) __builtin_prefetch(at->Link(level - 1)->load(std::memory_order_relaxed));
+    if (level > 0) PrefetchLine(at->Link(level - 1)->load(std::memory_order_relaxed));
     if (next != beyond && next != nullptr && Before<kOrAt>(next, target)) {
       at = next;
       continue;

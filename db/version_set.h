@@ -37,8 +37,8 @@ class VersionSet {
   absl::Status Create();
 
   // Reads CURRENT and the MANIFEST. Writes nothing: the first Apply begins a new
-  // MANIFEST. Where options.paranoid_checks, tables that are missing or of another
-  // size are found here (one directory listing, or names: one that was made while
+  // MANIFEST. Where options.paranoid_checks, tables that are missing are found here
+  // (one directory listing, or names: one that was made while
   // nobody else could change the directory).
   // Errors: kNotFound without CURRENT; kInvalidArgument for another comparator;
   // kDataLoss.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "table/block.h"
 #include "util/epoch.h"
+#include "util/prefetch.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -231,8 +232,8 @@ class TableIterator final : public InternalIterator {
 
   // The restart points and the hash index end the block.
   static void PrefetchFooter(std::string_view bytes) {
-    __builtin_prefetch(bytes.data() + bytes.size() - 1);
-    if (bytes.size() > 64) __builtin_prefetch(bytes.data() + bytes.size() - 65);
+    PrefetchLine(bytes.data() + bytes.size() - 1);
+    if (bytes.size() > 64) PrefetchLine(bytes.data() + bytes.size() - 65);
   }
   // The entries that the binary search looks at: all of them in a block of the usual
   // size.
@@ -242,7 +243,7 @@ class TableIterator final : public InternalIterator {
     if (!block.Parse(bytes)) return;
     for (uint32_t i = 0; i < std::min(block.num_restarts(), kMaxRestarts); ++i) {
       // Where it is damaged, a prefetch of any address is harmless; the seek will tell.
-      __builtin_prefetch(block.data() + block.RestartOffset(i));
+      PrefetchLine(block.data() + block.RestartOffset(i));
     }
   }
 
@@ -257,7 +258,7 @@ class TableIterator final : public InternalIterator {
     }
     const char* const from = block.data() + block.RestartOffset(restart);
     for (const char* at = from; at < std::min(from + kMaxBytes, block.limit()); at += 64) {
-      __builtin_prefetch(at);
+      PrefetchLine(at);
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "util/aligned_buffer.h"
 #include "util/multiply.h"
+#include "util/prefetch.h"
 
 namespace sievedb {
 
@@ -39,7 +40,7 @@ class AtomicBloom {
     return (At(hash).load(std::memory_order_relaxed) & mask) == mask;
   }
 
-  void Prefetch(uint64_t hash) const { __builtin_prefetch(&At(hash)); }
+  void Prefetch(uint64_t hash) const { PrefetchLine(&At(hash)); }
   size_t MemoryBytes() const { return memory_.MemoryBytes(); }
 
  private:

@@ -8,6 +8,7 @@
 #include "util/epoch.h"
 #include "util/multiply.h"
 #include "util/mutex.h"
+#include "util/prefetch.h"
 
 namespace sievedb {
 
@@ -354,13 +355,13 @@ BlockBuffer* BlockCacheImpl::Lookup(uint64_t table_id, uint64_t offset) {
 }
 
 void BlockCacheImpl::PrefetchBucket(uint64_t table_id, uint64_t offset) const {
-  __builtin_prefetch(&BucketOf(HashOf(table_id, offset)));
+  PrefetchLine(&BucketOf(HashOf(table_id, offset)));
 }
 
 void BlockCacheImpl::PrefetchFirstOfBucket(uint64_t table_id, uint64_t offset) const {
   const BlockBuffer* const first =
       BucketOf(HashOf(table_id, offset)).load(std::memory_order_acquire);
-  __builtin_prefetch(first);
+  PrefetchLine(first);
 }
 
 const BlockBuffer* BlockCacheImpl::Peek(uint64_t table_id, uint64_t offset) const {

@@ -25,8 +25,9 @@ std::string TimeStamp() {
 }  // namespace
 
 EventLog::EventLog(FileSystem* file_system, const std::string& path) {
-  // Errors are ignored here and below: see the class comment. A rename fails where
-  // there is no log yet.
+  // Errors are ignored here and below: see the class comment. These fail where there
+  // is no log yet. A rename over a file would wait for the renamed one's data (ext4).
+  file_system->DeleteFile(path + ".old").IgnoreError();
   file_system->RenameFile(path, path + ".old").IgnoreError();
   absl::StatusOr<std::unique_ptr<WritableFile>> file = file_system->NewWritableFile(path);
   if (file.ok()) {

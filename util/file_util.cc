@@ -45,10 +45,12 @@ absl::Status WriteSyncedFile(FileSystem* file_system, const std::string& path,
 }  // namespace
 
 absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& directory,
-                                 const std::string& name, std::string_view contents) {
+                                 const std::string& name, std::string_view contents,
+                                 absl::FunctionRef<absl::Status()> before_rename) {
   const std::string path = directory + "/" + name;
   const std::string temporary = path + ".tmp";
   absl::Status status = WriteSyncedFile(file_system, temporary, contents);
+  if (status.ok()) status = before_rename();
   if (status.ok()) status = file_system->RenameFile(temporary, path);
   if (!status.ok()) {
     // It is of no use to anyone; the error that counts is the first.

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "sievedb/file_system.h"
@@ -14,9 +15,12 @@ namespace sievedb {
 absl::StatusOr<std::string> ReadWholeFile(FileSystem* file_system, const std::string& path);
 
 // Replaces path by contents so that after a crash it holds either the old or the
-// new ones: writes path.tmp, syncs it, renames it, syncs the directory.
-absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& directory,
-                                 const std::string& name, std::string_view contents);
+// new ones: writes path.tmp, syncs it, calls before_rename, renames it, syncs the
+// directory. An error of before_rename leaves the old contents and is returned.
+absl::Status WriteFileAtomically(
+    FileSystem* file_system, const std::string& directory, const std::string& name,
+    std::string_view contents,
+    absl::FunctionRef<absl::Status()> before_rename = [] { return absl::OkStatus(); });
 
 // Keeps at most `limit` of the files that it opens open at a time and opens them
 // again when they are read. 0: no limit. Shared by the tables of a database.

@@ -203,6 +203,7 @@ class PosixWritableFile final : public WritableFile {
     // The kernel reports a lost page once and then calls it clean: a second sync
     // would succeed and mean nothing.
     SIEVEDB_RETURN_IF_ERROR(sync_error_);
+    next_populated_ = kMinPopulatedBytes;
     if (RetryInterrupted([&] { return ::fdatasync(fd_.get()); }) != 0) {
       sync_error_ = ErrnoStatus("fdatasync", path_, errno);
     }
@@ -259,8 +260,10 @@ class PosixWritableFile final : public WritableFile {
  private:
   static constexpr uint64_t kPageBytes = 4096;
   // As much is made writable at once: a page at a time costs a fault each, much more
-  // would be a pause that shows.
-  static constexpr uint64_t kPopulatedBytes = uint64_t{256} << 10;
+  // would be a pause that shows. Less at first and after each sync, which writes what
+  // was made writable whether it is used or not.
+  static constexpr uint64_t kMinPopulatedBytes = uint64_t{16} << 10;
+  static constexpr uint64_t kMaxPopulatedBytes = uint64_t{256} << 10;
 
   ssize_t Write(std::string_view data) {
     // The descriptor's own offset is not moved by what goes through the mapping.
@@ -272,6 +275,8 @@ class PosixWritableFile final : public WritableFile {
     if (!ReservationHoldsForMapping(fd_.get())) return;
     void* const mapping = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     if (mapping == MAP_FAILED) return;  // then it is written by system calls
+    // Nothing is read, so reading ahead would only make pages that are not needed yet.
+    static_cast<void>(::madvise(mapping, bytes, MADV_RANDOM));
     mapping_ = static_cast<char*>(mapping);
     mapped_ = bytes;
     populated_ = size_ - size_ % kPageBytes;
@@ -282,7 +287,8 @@ class PosixWritableFile final : public WritableFile {
   // Status here.
   absl::Status Populate(uint64_t end) {
     const uint64_t goal =
-        std::min(mapped_, (end + kPopulatedBytes - 1) / kPopulatedBytes * kPopulatedBytes);
+        std::min(mapped_, (end + next_populated_ - 1) / next_populated_ * next_populated_);
+    next_populated_ = std::min(2 * next_populated_, kMaxPopulatedBytes);
 #ifdef MADV_POPULATE_WRITE
     if (RetryInterrupted([&] {
           return ::madvise(mapping_ + populated_, goal - populated_, MADV_POPULATE_WRITE);
@@ -303,6 +309,7 @@ class PosixWritableFile final : public WritableFile {
   char* mapping_ = nullptr;
   uint64_t mapped_ = 0;
   uint64_t populated_ = 0;  // of the mapping
+  uint64_t next_populated_ = kMinPopulatedBytes;
   bool closed_ = false;
   absl::Status sync_error_;
 };

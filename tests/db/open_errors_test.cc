@@ -284,13 +284,6 @@ TEST_F(OpenErrorsTest, ManifestsThatSayWhatCannotBe) {
        kDataLoss,
        {manifest_, "sequences"}},
       {"a table that is not there", table({}), kDataLoss, {"000100.sst", "missing"}},
-      {"a table of another size",
-       [&] {
-         WriteManifest(manifest_, number, {SnapshotRecord(), AddedTable{}.Encode()});
-         WriteFile(path_ + "/000100.sst", "not 1000 bytes");
-       },
-       kDataLoss,
-       {"000100.sst", "expected 1000 bytes, found 14"}},
   });
 }
 
