@@ -85,17 +85,20 @@ class PacedWriter {
   size_t since_writeback_ = 0;
 };
 
-// What the footer tells of a filter that was just built.
+// What the footer tells of a filter that was just built, of the kind that it names.
 void DescribeFilter(const FilterPolicy& policy, std::string_view filter, Footer* footer) {
-  if (policy.Kind() == kBlockedBloomKind) {
-    const auto reader = BlockedBloomReader::Open(filter);
-    if (reader.ok()) footer->filter_probes = static_cast<uint8_t>((*reader)->probes());
+  if (footer->filter_kind <= kBloomKind && filter.size() >= kFilterTrailerBytes) {
+    // The trailer says it, and the array needn't be copied to where it could be asked.
+    const char* const trailer = filter.data() + filter.size() - kFilterTrailerBytes;
+    footer->filter_probes = static_cast<uint8_t>(trailer[kFilterProbesOffset]);
     return;
   }
   AlignedBuffer aligned(filter.size());
   std::memcpy(aligned.data(), filter.data(), filter.size());
-  // A policy that can't read what it wrote shows when the table is opened.
-  const auto reader = policy.NewReader(aligned.view());
+  // A filter that can't be read shows when the table is opened.
+  const auto reader = footer->filter_kind < kFirstUserFilterKind
+                          ? OpenBuiltInFilter(footer->filter_kind, aligned.view())
+                          : policy.NewReader(aligned.view());
   if (reader.ok()) {
     footer->filter_probes = static_cast<uint8_t>(std::clamp((*reader)->Figures().probes, 0, 255));
   }
@@ -186,7 +189,9 @@ absl::Status TableBuilder::Rep::WriteFilter(Footer* footer) {
   if (filter == nullptr) return absl::OkStatus();
   std::string bytes = filter->Finish();
   if (bytes.empty()) return absl::OkStatus();
-  footer->filter_kind = options.filter_policy->Kind();
+  // Where a policy's builders differ in it, the builder says what it made.
+  const uint8_t kind = filter->Kind();
+  footer->filter_kind = kind != 0 ? kind : options.filter_policy->Kind();
   footer->filter_keys = properties.distinct_user_keys;
   footer->filter_bits_per_key = filter_bits_per_key;
   DescribeFilter(*options.filter_policy, bytes, footer);

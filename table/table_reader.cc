@@ -132,11 +132,17 @@ absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
 
 TableReader::TableReader(std::unique_ptr<TableParts> parts)
     : filter_(parts->filter.get()), parts_(std::move(parts)) {
-  if (filter_ != nullptr && parts_->footer.filter_kind == kBlockedBloomKind) {
-    const auto* const bloom = static_cast<const BlockedBloomReader*>(filter_);
-    bloom_blocks_ = bloom->blocks();
-    bloom_num_blocks_ = bloom->num_blocks();
-    bloom_probes_ = bloom->probes();
+  const auto remember = [this](const auto& bloom) {
+    bloom_blocks_ = bloom.blocks();
+    bloom_num_blocks_ = bloom.num_blocks();
+    bloom_probes_ = bloom.probes();
+  };
+  const uint8_t kind = parts_->footer.filter_kind;
+  bloom_dense_ = kind == kDenseBlockedBloomKind;
+  if (filter_ != nullptr && kind == kBlockedBloomKind) {
+    remember(static_cast<const BlockedBloomReader&>(*filter_));
+  } else if (filter_ != nullptr && bloom_dense_) {
+    remember(static_cast<const DenseBlockedBloomReader&>(*filter_));
   }
 }
 

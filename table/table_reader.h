@@ -16,6 +16,7 @@
 #include "table/lookup.h"
 #include "table/table_properties.h"
 #include "util/blocked_bloom.h"
+#include "util/dense_bloom.h"
 
 namespace sievedb {
 
@@ -58,7 +59,10 @@ class TableReader {
   // --- the filter, asked before anything else. A table without one says maybe.
   bool MayContain(uint64_t hash) const {
     if (bloom_blocks_ != nullptr) [[likely]] {
-      return BlockedBloom::MayContain(bloom_blocks_, bloom_num_blocks_, bloom_probes_, hash);
+      return bloom_dense_
+                 ? DenseBlockedBloom::MayContain(bloom_blocks_, bloom_num_blocks_, bloom_probes_,
+                                                 hash)
+                 : BlockedBloom::MayContain(bloom_blocks_, bloom_num_blocks_, bloom_probes_, hash);
     }
     return filter_ == nullptr || filter_->MayContain(hash);
   }
@@ -104,11 +108,12 @@ class TableReader {
  private:
   explicit TableReader(std::unique_ptr<TableParts> parts);
 
-  // The filter, where it is the blocked Bloom filter, without a pointer to follow: a
+  // The filter, where it is a blocked Bloom filter, without a pointer to follow: a
   // lookup asks many tables, each for the first time in a while.
   const char* bloom_blocks_ = nullptr;  // null: another kind, or none
   uint64_t bloom_num_blocks_ = 0;
   int bloom_probes_ = 0;
+  bool bloom_dense_ = false;
   const FilterReader* filter_ = nullptr;
   const std::unique_ptr<TableParts> parts_;
 };

@@ -14,6 +14,7 @@ import sys
 
 # Symbols without which no program could be linked.
 REQUIRED = ["sievedb::DB::Open", "sievedb::BytewiseComparator", "sievedb::WriteBatch::Put"]
+REQUIRED_C = ["sievedb_filter_create", "sievedb_filter_open", "sievedb_free"]
 
 
 def exported_by_headers(directory):
@@ -40,11 +41,15 @@ def main():
         # Past "vtable for", "typeinfo name for", "non-virtual thunk to" and the like.
         bare = re.sub(r"^[a-z -]+ (?:for|to) ", "", symbol)
         # A function template's symbol begins with its return type; ours have none.
-        match = re.match(r"sievedb::(\w+)", bare)
+        # A C function's has no namespace, but a prefix.
+        match = re.match(r"sievedb::(\w+)", bare) or re.fullmatch(r"(sievedb_\w+)", bare)
         if not match or match.group(1) not in api:
             offences.append(f"{library}: exports {symbol}, which no public header marks")
     for name in REQUIRED:
         if not any(symbol.startswith(name + "(") for symbol in symbols):
+            offences.append(f"{library}: {name} is not exported")
+    for name in REQUIRED_C:
+        if name not in symbols:
             offences.append(f"{library}: {name} is not exported")
     print("\n".join(offences) if offences else f"{len(symbols)} symbols, all of the API")
     return 1 if offences else 0

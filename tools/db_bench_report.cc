@@ -159,6 +159,7 @@ nlohmann::json SettingsJson(const BenchSettings& settings) {
           {"cache_size", settings.cache_bytes},
           {"block_size", settings.block_bytes},
           {"bloom_bits", settings.bloom_bits},
+          {"filter", settings.filter},
           {"max_background_jobs", settings.max_background_jobs},
           {"db", settings.db},
           {"use_existing_db", settings.use_existing_db},

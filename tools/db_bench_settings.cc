@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <memory>
+#include <string_view>
 #include <system_error>
 
 #include "absl/strings/str_format.h"
@@ -58,6 +60,9 @@ void BenchSettings::Register(Flags* flags) {
   flags->AddBytes("cache_size", &cache_bytes, "bytes of the block cache");
   flags->AddBytes("block_size", &block_bytes, "bytes of a data block before compression");
   flags->Add("bloom_bits", &bloom_bits, "filter bits for each key, 0 or less: no filters");
+  flags->AddChoice("filter", &filter, {"blocked", "dense", "bloom", "ribbon", "fuse", "none"},
+                   "kind of new tables' filters; fuse has 9 bits for each key, whatever "
+                   "--bloom_bits is");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
   flags->Add("db", &db, "directory of the database");
@@ -88,6 +93,20 @@ absl::Status BenchSettings::Validate() const {
   return DbOptions().Validate();
 }
 
+namespace {
+
+std::shared_ptr<const FilterPolicy> FilterPolicyOf(std::string_view kind, double bits_per_key) {
+  if (!(bits_per_key > 0)) return nullptr;
+  if (kind == "blocked") return NewBlockedBloomPolicy(bits_per_key);
+  if (kind == "dense") return NewDenseBlockedBloomPolicy(bits_per_key);
+  if (kind == "bloom") return NewBloomPolicy(bits_per_key);
+  if (kind == "ribbon") return NewRibbonPolicy(bits_per_key);
+  if (kind == "fuse") return NewBinaryFusePolicy();
+  return nullptr;
+}
+
+}  // namespace
+
 Options BenchSettings::DbOptions() const {
   Options options;
   options.create_if_missing = !use_existing_db;
@@ -95,7 +114,7 @@ Options BenchSettings::DbOptions() const {
   options.block_cache_bytes = cache_bytes;
   options.block_bytes = block_bytes;
   options.compression = compression == "none" ? Compression::kNone : Compression::kSnappy;
-  options.filter_policy = bloom_bits > 0 ? NewBlockedBloomPolicy(bloom_bits) : nullptr;
+  options.filter_policy = FilterPolicyOf(filter, bloom_bits);
   options.max_background_jobs = max_background_jobs;
   return options;
 }

@@ -47,6 +47,7 @@ struct BenchSettings {
   uint64_t cache_bytes = 0;
   uint64_t block_bytes = 0;
   double bloom_bits = 10;
+  std::string filter = "blocked";
   int max_background_jobs = 0;
   std::string db;
   bool use_existing_db = false;

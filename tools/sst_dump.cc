@@ -269,11 +269,16 @@ class Dump {
           r.keys == 0 ? 0.0 : 8.0 * static_cast<double>(r.bytes) / static_cast<double>(r.keys));
       absl::StrAppendFormat(&text, "  probes          %d\n", r.probes);
       absl::StrAppendFormat(&text, "  keys            %d\n", r.keys);
-      absl::StrAppendFormat(&text, "  blocks          %d of 512 bits, %d bytes in all\n", r.blocks,
-                            r.bytes);
-      absl::StrAppendFormat(
-          &text, "  fill            %.2f %% of all bits; a block's bits: %d to %d, median %d\n",
-          100 * r.fill_ratio, r.block_bits_min, r.block_bits_max, r.block_bits_median);
+      if (r.blocks > 0) {
+        absl::StrAppendFormat(&text, "  blocks          %d of 512 bits, %d bytes in all\n",
+                              r.blocks, r.bytes);
+        absl::StrAppendFormat(
+            &text, "  fill            %.2f %% of all bits; a block's bits: %d to %d, median %d\n",
+            100 * r.fill_ratio, r.block_bits_min, r.block_bits_max, r.block_bits_median);
+      } else {
+        absl::StrAppendFormat(&text, "  bytes           %d\n", r.bytes);
+        absl::StrAppendFormat(&text, "  fill            %.2f %%\n", 100 * r.fill_ratio);
+      }
       absl::StrAppendFormat(&text,
                             "  false positives %.4f %% expected from the bits set, %.4f %% "
                             "measured with %d absent keys\n",

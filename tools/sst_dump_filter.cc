@@ -1,11 +1,11 @@
 #include "tools/sst_dump_filter.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "tools/key_value_generator.h"
 #include "util/blocked_bloom.h"
 #include "util/coding.h"
+#include "util/dense_bloom.h"
 #include "util/filter_block.h"
 #include "util/hash.h"
 #include "util/status_macros.h"
@@ -13,23 +13,47 @@
 namespace sievedb {
 namespace {
 
-// The reader of the filter where it is of the blocked kind, over the same bytes.
-std::unique_ptr<BlockedBloomReader> BlockedReader(const TableReader& table) {
-  if (table.filter() == nullptr || table.filter_kind() != kBlockedBloomKind) return nullptr;
-  auto reader = BlockedBloomReader::Open(table.filter_bytes());
-  return reader.ok() ? *std::move(reader) : nullptr;
+// The blocks of a filter, and where a hash's probes are in them, for the kinds that
+// have blocks.
+struct Blocks {
+  const char* data = nullptr;
+  uint64_t count = 0;
+  int probes = 0;
+  bool dense = false;
+
+  explicit operator bool() const { return data != nullptr; }
+  const char* At(uint64_t i) const { return data + i * BlockedBloom::kBlockBytes; }
+  int SetBits(uint64_t i) const {
+    return static_cast<int>(dense ? DenseBlockedBloom::CountSetBits(At(i), 1)
+                                  : BlockedBloom::CountSetBits(At(i), 1));
+  }
+  int ProbeBit(uint64_t i, uint64_t hash, int probe) const {
+    return dense ? DenseBlockedBloom::ProbeBit(At(i), hash, probe)
+                 : BlockedBloom::ProbeBit(hash, probe);
+  }
+};
+
+Blocks BlocksOf(const TableReader& table) {
+  Blocks blocks;
+  if (table.filter() == nullptr) return blocks;
+  const auto take = [&blocks](const auto& reader) {
+    blocks.data = reader.blocks();
+    blocks.count = reader.num_blocks();
+    blocks.probes = reader.probes();
+  };
+  // The kind says which class it is.
+  if (table.filter_kind() == kBlockedBloomKind) {
+    take(static_cast<const BlockedBloomReader&>(*table.filter()));
+  } else if (table.filter_kind() == kDenseBlockedBloomKind) {
+    take(static_cast<const DenseBlockedBloomReader&>(*table.filter()));
+    blocks.dense = true;
+  }
+  return blocks;
 }
 
-void CountBlockBits(const BlockedBloomReader& reader, FilterReport* report) {
-  std::vector<int> bits(reader.num_blocks());
-  for (uint64_t block = 0; block < reader.num_blocks(); ++block) {
-    const char* const at = reader.blocks() + block * BlockedBloom::kBlockBytes;
-    int set = 0;
-    for (size_t i = 0; i < BlockedBloom::kBlockBytes; i += 8) {
-      set += std::popcount(DecodeFixed64(at + i));
-    }
-    bits[block] = set;
-  }
+void CountBlockBits(const Blocks& blocks, FilterReport* report) {
+  std::vector<int> bits(blocks.count);
+  for (uint64_t i = 0; i < blocks.count; ++i) bits[i] = blocks.SetBits(i);
   std::sort(bits.begin(), bits.end());
   report->block_bits_min = bits.front();
   report->block_bits_median = bits[bits.size() / 2];
@@ -84,7 +108,7 @@ absl::StatusOr<FilterReport> ReportFilter(const OpenedTable& table, uint64_t abs
   report.expected_fpr = figures.expected_fpr;
   report.absent_keys = absent_keys;
   report.measured_fpr = MeasureFpr(reader, absent_keys);
-  if (const auto blocked = BlockedReader(reader)) CountBlockBits(*blocked, &report);
+  if (const Blocks blocks = BlocksOf(reader)) CountBlockBits(blocks, &report);
   return report;
 }
 
@@ -94,12 +118,12 @@ absl::StatusOr<FilterKeyReport> ReportFilterKey(const OpenedTable& table, std::s
   report.key = key;
   report.hash = Hash64(key);
   report.admitted = reader.MayContain(report.hash);
-  if (const auto blocked = BlockedReader(reader)) {
+  if (const Blocks blocks = BlocksOf(reader)) {
     report.has_blocks = true;
-    report.block = BlockedBloom::BlockIndex(report.hash, blocked->num_blocks());
-    const char* const block = blocked->blocks() + report.block * BlockedBloom::kBlockBytes;
-    for (int i = 0; i < blocked->probes(); ++i) {
-      const int bit = BlockedBloom::ProbeBit(report.hash, i);
+    report.block = BlockedBloom::BlockIndex(report.hash, blocks.count);
+    const char* const block = blocks.At(report.block);
+    for (int i = 0; i < blocks.probes; ++i) {
+      const int bit = blocks.ProbeBit(report.block, report.hash, i);
       report.probes.push_back({bit, (block[bit / 8] >> (bit % 8) & 1) != 0});
     }
   }

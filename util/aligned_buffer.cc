@@ -54,12 +54,31 @@ AlignedBuffer AlignedBuffer::Zeroed(size_t bytes) {
   return buffer;
 }
 
-AlignedBuffer::~AlignedBuffer() {
-  if (mapped_) {
-    munmap(data_, memory_bytes_);
-  } else if (data_ != nullptr) {
-    ::operator delete(data_, std::align_val_t(kAlignment));
+char* AlignedBuffer::AllocateZeroed(size_t bytes, size_t* memory_bytes, bool* mapped) {
+  *memory_bytes = 0;
+  *mapped = false;
+  if (bytes == 0 || bytes > SIZE_MAX / 2) return nullptr;
+  *mapped = bytes >= kHugePageBytes;
+  const size_t rounded = RoundUp(bytes, *mapped ? kPageBytes : kAlignment);
+  char* const data =
+      *mapped
+          ? MapAligned(rounded)
+          : static_cast<char*>(::operator new(rounded, std::align_val_t(kAlignment), std::nothrow));
+  if (data == nullptr) return nullptr;
+  if (!*mapped) std::memset(data, 0, rounded);
+  *memory_bytes = rounded;
+  return data;
+}
+
+void AlignedBuffer::Free(char* data, size_t memory_bytes, bool mapped) {
+  if (data == nullptr) return;
+  if (mapped) {
+    munmap(data, memory_bytes);
+  } else {
+    ::operator delete(data, std::align_val_t(kAlignment));
   }
 }
+
+AlignedBuffer::~AlignedBuffer() { Free(data_, memory_bytes_, mapped_); }
 
 }  // namespace sievedb

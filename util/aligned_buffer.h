@@ -22,6 +22,11 @@ class AlignedBuffer {
   // bytes of zeros. Large ones cost nothing until they are touched.
   static AlignedBuffer Zeroed(size_t bytes);
 
+  // For who owns such memory by other means: bytes of zeros, or nullptr where they
+  // cannot be had. memory_bytes: what is held from the system; Free takes both back.
+  static char* AllocateZeroed(size_t bytes, size_t* memory_bytes, bool* mapped);
+  static void Free(char* data, size_t memory_bytes, bool mapped);
+
   AlignedBuffer(AlignedBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),

@@ -30,12 +30,15 @@ namespace sievedb {
 
 namespace {
 
-// Keys whose cache line is on its way while others are added: enough to cover the
-// latency of memory at some 5 ns a key, and within what a core can have in flight.
-constexpr size_t kInFlight = 16;
-
 inline uint32_t Bit(uint32_t low, int i) {
   return (low * bloom_internal::kMultipliers[static_cast<size_t>(i)]) >> 23;
+}
+
+inline char* BlockOf(char* blocks, uint64_t num_blocks, uint64_t hash) {
+  return blocks + BlockedBloom::BlockIndex(hash, num_blocks) * BlockedBloom::kBlockBytes;
+}
+inline void PrefetchToWrite(char* blocks, uint64_t num_blocks, uint64_t hash) {
+  __builtin_prefetch(BlockOf(blocks, num_blocks, hash), 1);
 }
 
 // Blocks are read and written as eight words of 64 bits, wherever they lie.
@@ -45,35 +48,24 @@ inline uint64_t LoadWord(const char* block, uint32_t word) {
   return v;
 }
 
-template <int kProbes>
-inline void AddToBlock(char* block, uint32_t low) {
-  for (int i = 0; i < kProbes; ++i) {
-    const uint32_t bit = Bit(low, i);
-    char* const at = block + (bit >> 6) * 8;
-    const uint64_t word = LoadWord(at, 0) | (uint64_t{1} << (bit & 63));
-    std::memcpy(at, &word, sizeof(word));
-  }
+inline void SetBit(char* block, uint32_t bit) {
+  char* const at = block + (bit >> 6) * 8;
+  const uint64_t word = LoadWord(at, 0) | (uint64_t{1} << (bit & 63));
+  std::memcpy(at, &word, sizeof(word));
 }
 
 template <int kProbes>
 void AddHashes(char* blocks, uint64_t num_blocks, absl::Span<const uint64_t> hashes) {
-  // A ring of the blocks that are being fetched: each key's block is computed once.
-  std::array<char*, kInFlight> ring;
   const size_t n = hashes.size();
-  const auto fetch = [&](size_t i) {
-    char* const block =
-        blocks + BlockedBloom::BlockIndex(hashes[i], num_blocks) * BlockedBloom::kBlockBytes;
-    __builtin_prefetch(block, 1);
-    ring[i % kInFlight] = block;
-  };
-  for (size_t i = 0; i < std::min(n, kInFlight); ++i) fetch(i);
-  size_t i = 0;
-  for (; i + kInFlight < n; ++i) {
-    char* const block = ring[i % kInFlight];
-    fetch(i + kInFlight);
-    AddToBlock<kProbes>(block, static_cast<uint32_t>(hashes[i]));
+  const size_t ahead = std::min(n, bloom_internal::kAddsInFlight);
+  for (size_t i = 0; i < ahead; ++i) PrefetchToWrite(blocks, num_blocks, hashes[i]);
+  for (size_t i = 0; i < n; ++i) {
+    if (i + ahead < n) PrefetchToWrite(blocks, num_blocks, hashes[i + ahead]);
+    char* const block = BlockOf(blocks, num_blocks, hashes[i]);
+    for (int probe = 0; probe < kProbes; ++probe) {
+      SetBit(block, Bit(static_cast<uint32_t>(hashes[i]), probe));
+    }
   }
-  for (; i < n; ++i) AddToBlock<kProbes>(ring[i % kInFlight], static_cast<uint32_t>(hashes[i]));
 }
 
 using AddFunction = void (*)(char*, uint64_t, absl::Span<const uint64_t>);
@@ -118,9 +110,35 @@ uint64_t BlockedBloom::BlocksFor(uint64_t keys, double bits_per_key) {
 }
 
 void BlockedBloom::AddAll(char* blocks, uint64_t num_blocks, int probes,
-                          absl::Span<const uint64_t> hashes) {
+                          absl::Span<const uint64_t> hashes, bool portable) {
   assert(num_blocks >= 1 && probes >= 1 && probes <= kMaxProbes);
+#if SIEVEDB_BLOOM_HAS_AVX2
+  if (bloom_internal::kUseAvx2 && !portable) {
+    bloom_internal::AddAllAvx2(blocks, num_blocks, probes, hashes.data(), hashes.size());
+    return;
+  }
+#endif
+  static_cast<void>(portable);
   kAddFunctions[static_cast<size_t>(probes - 1)](blocks, num_blocks, hashes);
+}
+
+void BlockedBloom::MayContainMany(const char* blocks, uint64_t num_blocks, int probes,
+                                  absl::Span<const uint64_t> hashes, absl::Span<bool> results) {
+  assert(hashes.size() == results.size());
+  const size_t n = hashes.size();
+#if SIEVEDB_BLOOM_HAS_AVX2
+  if (bloom_internal::kUseAvx2) {
+    bloom_internal::MayContainManyAvx2(blocks, num_blocks, probes, hashes.data(), n,
+                                       results.data());
+    return;
+  }
+#endif
+  const size_t ahead = std::min(n, bloom_internal::kProbesInFlight);
+  for (size_t i = 0; i < ahead; ++i) Prefetch(blocks, num_blocks, hashes[i]);
+  for (size_t i = 0; i < n; ++i) {
+    if (i + ahead < n) Prefetch(blocks, num_blocks, hashes[i + ahead]);
+    results[i] = MayContain(blocks, num_blocks, probes, hashes[i]);
+  }
 }
 
 int BlockedBloom::ProbeBit(uint64_t hash, int i) {

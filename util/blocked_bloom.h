@@ -21,15 +21,17 @@ class BlockedBloom {
  public:
   static constexpr size_t kBlockBytes = 64;
   static constexpr int kBlockBits = 512;
+  static constexpr int kProbedBits = kBlockBits;  // of a block
   static constexpr int kMaxProbes = 16;
 
   // Blocks for keys at bits_per_key; at least 1.
   static uint64_t BlocksFor(uint64_t keys, double bits_per_key);
 
   // Sets the bits of all hashes. blocks: num_blocks * 64 bytes, zero or filled
-  // before; fastest where 64-byte aligned.
+  // before; fastest where 64-byte aligned. portable: the slower way that every CPU
+  // has, for the test that the bits are the same.
   static void AddAll(char* blocks, uint64_t num_blocks, int probes,
-                     absl::Span<const uint64_t> hashes);
+                     absl::Span<const uint64_t> hashes, bool portable = false);
 
   static uint64_t BlockIndex(uint64_t hash, uint64_t num_blocks) {
     return MultiplyHigh(hash, num_blocks);
@@ -50,6 +52,10 @@ class BlockedBloom {
 #endif
     return bloom_internal::BlockMayContainPortable(block, probes, low);
   }
+
+  // results[i] = MayContain(…, hashes[i]), with the misses of many keys overlapping.
+  static void MayContainMany(const char* blocks, uint64_t num_blocks, int probes,
+                             absl::Span<const uint64_t> hashes, absl::Span<bool> results);
 
   // Which bit of the block probe i (from 0) of hash is: 0 to 511. Bit b is bit
   // b % 8 of byte b / 8. For showing a filter to people.

@@ -2,6 +2,7 @@
 #define SIEVEDB_UTIL_BLOCKED_BLOOM_AVX2_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -26,6 +27,12 @@ inline constexpr std::array<uint32_t, 16> kMultipliers = [] {
   return multipliers;
 }();
 
+// Keys whose cache lines are on their way while others are asked: what a core can
+// have in flight, and more than the latency of memory at some 5 ns a key.
+inline constexpr size_t kProbesInFlight = 32;
+// The same while building, where each line is written too.
+inline constexpr size_t kAddsInFlight = 16;
+
 // Whether the bits of the first probes (1 to 16) of low, a hash's low half, are set
 // in the 64 bytes at block.
 bool BlockMayContainPortable(const char* block, int probes, uint32_t low);
@@ -35,6 +42,10 @@ bool BlockMayContainPortable(const char* block, int probes, uint32_t low);
 extern const bool kUseAvx2;
 // Requires: the CPU has AVX2.
 bool BlockMayContainAvx2(const char* block, int probes, uint32_t low);
+// Sets the bits of n hashes, with the misses of many overlapping.
+void AddAllAvx2(char* blocks, uint64_t num_blocks, int probes, const uint64_t* hashes, size_t n);
+void MayContainManyAvx2(const char* blocks, uint64_t num_blocks, int probes, const uint64_t* hashes,
+                        size_t n, bool* results);
 #endif
 
 }  // namespace bloom_internal

@@ -2,8 +2,14 @@
 // their own. They are out of line so that each interface's vtable is in the library
 // once, and its ABI does not depend on the users' compilers.
 
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
 #include "sievedb/block_cache.h"
-#include "sievedb/filter.h"
+#include "sievedb/filter_policy.h"
 #include "sievedb/iterator.h"
 #include "sievedb/listener.h"
 #include "sievedb/rate_limiter.h"
@@ -25,5 +31,19 @@ ThreadPool::~ThreadPool() = default;
 WriteBatch::Handler::~Handler() = default;
 
 void FilterReader::Prefetch(uint64_t /*hash*/) const {}
+
+void FilterReader::MayContainMany(absl::Span<const uint64_t> hashes,
+                                  absl::Span<bool> results) const {
+  assert(hashes.size() == results.size());
+  // As many misses as a core has in flight.
+  constexpr size_t kGroup = 16;
+  for (size_t begin = 0; begin < hashes.size(); begin += kGroup) {
+    const size_t end = std::min(begin + kGroup, hashes.size());
+    for (size_t i = begin; i < end; ++i) Prefetch(hashes[i]);
+    for (size_t i = begin; i < end; ++i) results[i] = MayContain(hashes[i]);
+  }
+}
+
+uint8_t FilterBuilder::Kind() const { return 0; }
 
 }  // namespace sievedb

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "sievedb/filter.h"
 #include "util/aligned_buffer.h"
 #include "util/coding.h"
@@ -48,14 +49,21 @@ void Build(std::string_view bytes) {
     hashes.push_back(sievedb::DecodeFixed64(bytes.data() + at));
   }
   const double bits_per_key = static_cast<uint8_t>(bytes[0]) / 4.0;
-  const auto policy = sievedb::NewBlockedBloomPolicy(bits_per_key);
-  std::unique_ptr<sievedb::FilterBuilder> builder = policy->NewBuilder({});
-  for (uint64_t hash : hashes) builder->AddHash(hash);
-  const AlignedBuffer filter = Copy(builder->Finish());
-  auto reader = policy->NewReader(filter.view());
-  if (!reader.ok()) std::abort();
-  for (uint64_t hash : hashes) {
-    if (!(*reader)->MayContain(hash)) std::abort();
+  for (const auto& policy :
+       {sievedb::NewBlockedBloomPolicy(bits_per_key),
+        sievedb::NewDenseBlockedBloomPolicy(bits_per_key), sievedb::NewBloomPolicy(bits_per_key),
+        sievedb::NewRibbonPolicy(bits_per_key), sievedb::NewBinaryFusePolicy()}) {
+    std::unique_ptr<sievedb::FilterBuilder> builder = policy->NewBuilder({});
+    for (uint64_t hash : hashes) builder->AddHash(hash);
+    const AlignedBuffer filter = Copy(builder->Finish());
+    const uint8_t kind = builder->Kind() != 0 ? builder->Kind() : policy->Kind();
+    auto reader = sievedb::OpenBuiltInFilter(kind, filter.view());
+    if (!reader.ok()) std::abort();
+    const std::unique_ptr<bool[]> results(new bool[hashes.size()]);
+    (*reader)->MayContainMany(hashes, absl::MakeSpan(results.get(), hashes.size()));
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      if (!(*reader)->MayContain(hashes[i]) || !results[i]) std::abort();
+    }
   }
 }
 
@@ -80,6 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                             0);
     sievedb::EncodeFixed32(trailer + sievedb::kFilterCheckOffset, static_cast<uint32_t>(check));
     Read(buffer.view(), sievedb::kBlockedBloomKind);
+    Read(buffer.view(), data[size - 1]);
   }
   Build(bytes);
   return 0;

@@ -95,6 +95,13 @@ line fillseq 100 "$mb"
 expect 0 --num=$num --db="$work/options" --benchmarks=fillseq,readrandom --duration=1 --threads=2
 line fillseq $num "$mb"
 has '^readrandom   : .* [0-9]+ operations;'
+# Every kind of filter denies most of what is not there, and what is there never.
+for filter in blocked dense bloom ribbon fuse none; do
+  expect 0 --num=$num --db="$work/options" --benchmarks=fillseq,readseq,readmissing,readrandom \
+    --filter=$filter --bloom_bits=12
+  line readmissing $num "   \(0 of $num found\)"
+  line readrandom $num "$mb \($num of $num found\)"
+done
 # A short key makes binary keys; the last flag of a name counts.
 expect 0 --num=$num --key_size=2 --db="$work/options" --benchmarks=fillseq,readmissing
 line readmissing $num "   \(0 of $num found\)"
@@ -122,6 +129,7 @@ expect 2 --num=many
 expect 2 --num=0
 expect 2 --threads=0
 expect 2 --compression_type=zip
+expect 2 --filter=coffee
 expect 2 --benchmarks=fillseq,nonsense
 expect 2 --benchmarks=
 expect 2 --db=

@@ -4,6 +4,7 @@
     tools_cli_test.py DIRECTORY     where the programs are
 """
 
+import glob
 import json
 import os
 import random
@@ -423,6 +424,29 @@ class SstDumpTest(ToolsTest):
             self.assertEqual(key["admitted"], all(probe["set"] for probe in key["probes"]))
         self.assertFalse(all(key["admitted"] for key in absent))
         self.assertTrue(self.document("--command=filter", "--hex", "--key=00ff")[0]["really_there"])
+
+    def test_filter_of_every_kind(self):
+        for kind, has_blocks in (("blocked", True), ("dense", True), ("bloom", False),
+                                 ("ribbon", False), ("fuse", False)):
+            db = self.path(kind)
+            self.ok("db_bench", "--db=" + db, "--num=5000", "--benchmarks=fillseq,compact",
+                    "--filter=" + kind)
+            table = sorted(glob.glob(os.path.join(db, "*.sst")))[-1]
+            arguments = ("--json", "--command=filter", "--absent_keys=20000", table)
+            report = json.loads(self.dump(*arguments))[0]
+            self.assertTrue(report["present"], kind)
+            self.assertEqual((report["keys"], report["present_keys_denied"]), (5000, 0), kind)
+            self.assertLess(report["measured_fpr"], 0.015, kind)
+            self.assertEqual(report["blocks"] > 0, has_blocks, kind)
+            self.assertEqual(report["block_bits_max"] > 0, has_blocks, kind)
+            text = self.dump("--command=filter", table)
+            self.assertEqual(b"of 512 bits" in text, has_blocks, kind)
+            for key in (b"present", b"absent"):
+                key = json.loads(self.dump("--json", "--command=filter", "--key=" + key.decode(),
+                                           table))[0]
+                self.assertEqual(len(key["probes"]), report["probes"] if has_blocks else 0, kind)
+                if has_blocks:
+                    self.assertEqual(key["admitted"], all(p["set"] for p in key["probes"]), kind)
 
     def test_wrong_usage(self):
         self.assertIn(b"Usage: sst_dump", self.ok("sst_dump", "--help"))

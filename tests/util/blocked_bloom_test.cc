@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,31 @@ TEST(BlockedBloomTest, AddAllInPiecesSetsTheSameBits) {
                            absl::MakeConstSpan(hashes).subspan(at, piece));
     }
     EXPECT_EQ(whole.buffer.view(), pieces.buffer.view()) << piece;
+  }
+}
+
+// At any alignment, into blocks that have bits already.
+TEST(BlockedBloomTest, BothWaysToBuildSetTheSameBits) {
+  for (int probes = 1; probes <= BlockedBloom::kMaxProbes; ++probes) {
+    std::string fast(7 * 64 + 1, '\0');
+    std::string portable = fast;
+    for (uint64_t n : {1u, 15u, 16u, 17u, 100u}) {
+      const std::vector<uint64_t> hashes = RandomHashes(n, n * 1000);
+      BlockedBloom::AddAll(fast.data() + 1, 7, probes, hashes);
+      BlockedBloom::AddAll(portable.data() + 1, 7, probes, hashes, /*portable=*/true);
+      ASSERT_EQ(fast, portable) << probes << " " << n;
+    }
+  }
+}
+
+TEST(BlockedBloomTest, ManyAreAskedAsOne) {
+  const Filter filter(RandomHashes(500), 10, 6);
+  for (size_t n : {0u, 1u, 31u, 32u, 33u, 64u, 1000u}) {
+    const std::vector<uint64_t> hashes = RandomHashes(n, 250);
+    const std::unique_ptr<bool[]> results(new bool[n]());
+    BlockedBloom::MayContainMany(filter.buffer.data(), 10, 6, hashes,
+                                 absl::MakeSpan(results.get(), n));
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(results[i], filter.MayContain(hashes[i])) << i;
   }
 }
 

@@ -187,21 +187,21 @@ TEST(FilterPolicyTest, WrongFieldsAreFoundBehindARightCheck) {
   EXPECT_TRUE(status_with(kFilterProbesOffset, "\x07").ok());
   EXPECT_EQ(status_with(kFilterProbesOffset, std::string_view("\0", 1)).code(), loss);
   EXPECT_EQ(status_with(kFilterProbesOffset, "\x11").code(), loss);
-  EXPECT_EQ(status_with(kFilterReservedOffset, "\x01").code(), loss);
+  EXPECT_EQ(status_with(kFilterDetailOffset, "\x01").code(), loss);
   EXPECT_EQ(status_with(kFilterVersionOffset, "\x02").code(), loss);
   EXPECT_EQ(status_with(kFilterKindOffset, "\x02").code(), loss);
-  EXPECT_EQ(status_with(kFilterNumBlocksOffset, "\x03").code(), loss);
+  EXPECT_EQ(status_with(kFilterExtentOffset, "\x03").code(), loss);
   // More blocks than 64 bits of bytes can be.
-  EXPECT_EQ(status_with(kFilterNumBlocksOffset, std::string("\0\0\0\0\0\0\0\x40", 8)).code(), loss);
+  EXPECT_EQ(status_with(kFilterExtentOffset, std::string("\0\0\0\0\0\0\0\x40", 8)).code(), loss);
   EXPECT_EQ(status_with(kFilterBitsPerKeyOffset, std::string(8, '\xff')).code(), loss);  // NaN
   EXPECT_EQ(status_with(kFilterBitsPerKeyOffset, std::string(8, '\0')).code(), loss);
-  const absl::Status blocks = status_with(kFilterNumBlocksOffset, "\x03");
+  const absl::Status blocks = status_with(kFilterExtentOffset, "\x03");
   EXPECT_THAT(std::string(blocks.message()), HasSubstr("offset 128: expected 2, found 3"));
 }
 
 TEST(FilterPolicyTest, UnknownKindsAreRefused) {
   const AlignedBuffer bytes = Aligned(BuildKeys(10, 100));
-  for (int kind : {0, 2, 127, 128, 255}) {
+  for (int kind : {0, 2, 8, 9, 127, 128, 255}) {
     EXPECT_EQ(OpenBuiltInFilter(static_cast<uint8_t>(kind), bytes.view()).status().code(),
               absl::StatusCode::kDataLoss);
   }

@@ -1,0 +1,114 @@
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "gtest/gtest.h"
+#include "sievedb/filter.h"
+#include "tests/table/table_test_util.h"
+#include "util/filter_kinds.h"
+#include "util/hash.h"
+
+namespace sievedb {
+namespace {
+
+std::string Key(int i) { return absl::StrFormat("%06d", i); }
+
+std::vector<TestEntry> Entries(int n) {
+  std::vector<TestEntry> entries;
+  for (int i = 0; i < n; ++i) entries.push_back({Key(i), 1, EntryType::kPut, "v"});
+  return entries;
+}
+
+// Every kind that a policy makes, read with any policy and with none.
+TEST(TableFilterTest, EveryBuiltInKindIsUnderstoodWhateverThePolicyIs) {
+  constexpr int kKeys = 3000;
+  const auto blocked = NewBlockedBloomPolicy(10);
+  const std::pair<uint8_t, std::shared_ptr<const FilterPolicy>> policies[] = {
+      {kBlockedBloomKind, blocked},
+      {kDenseBlockedBloomKind, NewDenseBlockedBloomPolicy(10)},
+      {kBloomKind, NewBloomPolicy(10)},
+      {kRibbonKind, NewRibbonPolicy(10)},
+      {kBinaryFuseKind, NewBinaryFusePolicy()},
+  };
+  for (const auto& [kind, policy] : policies) {
+    TableBuilderOptions options;
+    options.filter_policy = policy.get();
+    const BuiltTable table = BuildTable(options, Entries(kKeys));
+    const FilterPolicy* const others[] = {policy.get(), blocked.get(), nullptr};
+    for (const FilterPolicy* other : others) {
+      TableReaderOptions reader_options = ReaderOptionsFor(options, table);
+      reader_options.filter_policy = other;
+      const auto opened = OpenTable(reader_options, table.bytes);
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      const TableReader& reader = **opened;
+      EXPECT_EQ(reader.filter_kind(), kind);
+      ASSERT_NE(reader.filter(), nullptr) << int{kind} << " " << reader.filter_status();
+      const FilterFigures figures = reader.filter()->Figures();
+      EXPECT_EQ(figures.keys, uint64_t{kKeys});
+      EXPECT_EQ(reader.properties().filter_probes, figures.probes);
+      EXPECT_STREQ(reader.properties().filter_name.c_str(), policy->Name());
+      // The way that has no virtual call agrees with the one that has.
+      int maybe = 0;
+      for (int i = 0; i < 3 * kKeys; ++i) {
+        const uint64_t hash = Hash64(Key(i));
+        reader.PrefetchFilter(hash);
+        ASSERT_EQ(reader.MayContain(hash), reader.filter()->MayContain(hash));
+        if (i < kKeys) {
+          ASSERT_TRUE(reader.MayContain(hash)) << int{kind} << " " << i;
+        } else {
+          maybe += reader.MayContain(hash) ? 1 : 0;
+        }
+      }
+      // About 60 of 6000 at 1 %.
+      EXPECT_LT(maybe, 110) << int{kind};
+    }
+  }
+}
+
+// Its builders differ by level, as those of a policy that falls back do.
+class MixedPolicy final : public FilterPolicy {
+ public:
+  class Builder final : public FilterBuilder {
+   public:
+    explicit Builder(const FilterPolicy& policy)
+        : kind_(policy.Kind()), builder_(policy.NewBuilder({})) {}
+    void AddHash(uint64_t hash) override { builder_->AddHash(hash); }
+    std::string Finish() override { return builder_->Finish(); }
+    uint8_t Kind() const override { return kind_; }
+
+   private:
+    const uint8_t kind_;
+    const std::unique_ptr<FilterBuilder> builder_;
+  };
+  uint8_t Kind() const override { return kBinaryFuseKind; }
+  const char* Name() const override { return "test.Mixed"; }
+  double BitsPerKey(const FilterContext&) const override { return 12; }
+  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext& context) const override {
+    return std::make_unique<Builder>(context.bottommost ? *NewDenseBlockedBloomPolicy(12)
+                                                        : *NewBloomPolicy(12));
+  }
+  absl::StatusOr<std::unique_ptr<FilterReader>> NewReader(std::string_view) const override {
+    return absl::DataLossError("never asked for a built-in kind");
+  }
+};
+
+TEST(TableFilterTest, TheFooterHasTheKindThatTheBuilderMade) {
+  const MixedPolicy policy;
+  for (const bool bottommost : {false, true}) {
+    TableBuilderOptions options;
+    options.filter_policy = &policy;
+    options.filter_context.bottommost = bottommost;
+    const BuiltTable table = BuildTable(options, Entries(500));
+    const auto reader = OpenTable(ReaderOptionsFor(options, table), table.bytes);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->filter_kind(), bottommost ? kDenseBlockedBloomKind : kBloomKind);
+    ASSERT_NE((*reader)->filter(), nullptr) << (*reader)->filter_status();
+    for (int i = 0; i < 500; ++i) ASSERT_TRUE((*reader)->MayContain(Hash64(Key(i))));
+  }
+}
+
+}  // namespace
+}  // namespace sievedb
