@@ -21,6 +21,7 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/lookup.h"
+#include "table/table_reader.h"
 
 namespace sievedb {
 
@@ -45,6 +46,12 @@ class Version {
   // maybe are searched, until lookup is decided.
   // Errors: those of TableReader::Get and of opening a table.
   absl::Status Get(Lookup* lookup) const;
+  // Get for each lookup that is not decided yet, with an error into its status. All
+  // are taken through the runs together, step by step, so that the cache misses of
+  // one overlap with those of the others.
+  // Requires: as many statuses as lookups, at most kMaxBatch; the statuses are OK.
+  static constexpr size_t kMaxBatch = 32;
+  void MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> statuses) const;
   // False where every run's range or filter rules the key out. No I/O: a table
   // that is not open yet counts as maybe.
   bool MayContain(const Lookup& lookup) const;
@@ -112,6 +119,12 @@ class Version {
   };
   // Few databases have more runs than this; those that do pay an allocation.
   using Candidates = absl::InlinedVector<Candidate, 48>;
+  // Of a lookup among others, those whose filters said maybe.
+  struct Way {
+    Candidates candidates;
+    size_t next = 0;
+    TableReader::Preparation preparation;
+  };
 
   void FinishLevels();
   std::string SharedPrefix() const;
@@ -119,6 +132,11 @@ class Version {
   // Every run whose range covers the key, newest first; its filter is on its way
   // into the cache.
   void FindCandidates(const Lookup& lookup, Candidates* to) const;
+  // Whether candidate's filter rules lookup out, which is counted.
+  static bool RuledOut(const Candidate& candidate, const Lookup& lookup);
+  // Searches candidate's table, whose filter said maybe.
+  absl::Status GetFrom(const Candidate& candidate, const TableReader::Preparation* preparation,
+                       Lookup* lookup) const;
   bool Covers(const Level& level, size_t index, std::string_view user_key, uint64_t word) const;
 
   const InternalKeyOrder order_;
