@@ -45,13 +45,17 @@ void DBImpl::FindInMemtables(const ReadView& view, Lookup* lookup) {
   }
 }
 
-// memtable -> immutables -> tables, newest first, until one of them decides.
+// memtable -> immutables -> tables, newest first, until one of them decides. The
+// tables' filters are on their way while the memtables are asked.
 absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
+  view.memtable->Prefetch(*lookup);
+  Version::Candidates candidates;
+  view.version->FindCandidates(*lookup, &candidates);
   FindInMemtables(view, lookup);
   if (lookup->decided()) {
     Count(lookup->statistics, Counter::kGetMemtableHits);
   } else {
-    SIEVEDB_RETURN_IF_ERROR(view.version->Get(lookup));
+    SIEVEDB_RETURN_IF_ERROR(view.version->Get(&candidates, lookup));
   }
   if (lookup->state != Lookup::State::kFound) return KeyNotFound();
   Count(lookup->statistics, Counter::kGetHits);

@@ -136,10 +136,8 @@ inline absl::Status Version::GetFrom(const Candidate& candidate,
   return absl::OkStatus();
 }
 
-absl::Status Version::Get(Lookup* lookup) const {
-  Candidates candidates;
-  FindCandidates(*lookup, &candidates);
-  for (Candidate& candidate : candidates) {
+absl::Status Version::Get(Candidates* candidates, Lookup* lookup) const {
+  for (Candidate& candidate : *candidates) {
     if (candidate.table == nullptr) [[unlikely]] {
       SIEVEDB_ASSIGN_OR_RETURN(candidate.table,
                                OpenForRead(opener_, *candidate.run->file, lookup->options));

@@ -8,6 +8,10 @@
 
 namespace sievedb {
 
+namespace {
+constexpr size_t kPrefetchedBytes = 512;
+}  // namespace
+
 bool Block::FindRestart(const KeyOrder& order, std::string_view user_key, uint64_t tag,
                         uint32_t* restart) const {
   uint32_t low = 0;  // the answer is in [low, high)
@@ -73,6 +77,11 @@ Block::Result Block::Find(const KeyOrder& order, std::string_view user_key, uint
   const uint32_t offset = RestartOffset(restart);
   if (offset >= static_cast<size_t>(limit_ - data_)) return Result::kDamaged;
   const char* const from = data_ + offset;
+  // The entries are walked through one after the other, each of which says where the
+  // next one is.
+  for (const char* at = from + 64; at < std::min(stop, from + kPrefetchedBytes); at += 64) {
+    PrefetchLine(at);
+  }
   if (!order.has_words()) return ScanComparing(from, order, user_key, seek_tag, tag, value);
   const bool reverse = order.Word({}) != 0;
   return ScanBytewise(from, stop, reverse, user_key, seek_tag, tag, value);

@@ -234,6 +234,7 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
     const BlockHandle handle = index.handle(i);
     BlockPin pin;
     SIEVEDB_RETURN_IF_ERROR(FetchBlock(parts, handle, lookup->options, lookup->statistics, &pin));
+    Block::PrefetchOutline(pin.bytes());
     Block block;
     if (!block.Parse(pin.bytes())) [[unlikely]] {
       return parts.file->Damaged(handle, "its outline is malformed");
