@@ -98,6 +98,10 @@ class DBImpl final : public DB {
   uint64_t SequenceSeen(const ReadOptions& options) const;
   static void FindInMemtables(const ReadView& view, Lookup* lookup);
   absl::Status Find(const ReadView& view, Lookup* lookup);
+  // At most Version::kMaxBatch keys.
+  void GetBatch(const ReadView& view, uint64_t sequence, const ReadOptions& options,
+                absl::Span<const std::string_view> keys, absl::Span<PinnedValue> values,
+                absl::Span<absl::Status> statuses);
   template <typename Found>
   absl::Status GetWith(const ReadOptions& options, std::string_view key, Found found);
   absl::StatusOr<IteratorSource> MakeIteratorSource(const ReadOptions& options);

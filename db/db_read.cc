@@ -1,8 +1,10 @@
 // Reads: Get, MultiGet, MayContain, iterators and snapshots.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_format.h"
 #include "db/db_impl.h"
 #include "table/merging_iterator.h"
@@ -43,13 +45,17 @@ void DBImpl::FindInMemtables(const ReadView& view, Lookup* lookup) {
   }
 }
 
-// memtable -> immutables -> tables, newest first, until one of them decides.
+// memtable -> immutables -> tables, newest first, until one of them decides. The
+// tables' filters are on their way while the memtables are asked.
 absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
+  view.memtable->Prefetch(*lookup);
+  Version::Candidates candidates;
+  view.version->FindCandidates(*lookup, &candidates);
   FindInMemtables(view, lookup);
   if (lookup->decided()) {
     Count(lookup->statistics, Counter::kGetMemtableHits);
   } else {
-    SIEVEDB_RETURN_IF_ERROR(view.version->Get(lookup));
+    SIEVEDB_RETURN_IF_ERROR(view.version->Get(&candidates, lookup));
   }
   if (lookup->state != Lookup::State::kFound) return KeyNotFound();
   Count(lookup->statistics, Counter::kGetHits);
@@ -90,15 +96,40 @@ void DBImpl::MultiGet(const ReadOptions& options, absl::Span<const std::string_v
   const ReadView* const seen = view();
   // One view and one sequence for all keys: they are read as of one moment.
   const uint64_t sequence = SequenceSeen(options);
+  for (PinnedValue& value : values) value.Reset();
+  if (seen == nullptr) {
+    for (absl::Status& status : statuses) status = ClosedError();
+    return;
+  }
+  for (size_t begin = 0; begin < keys.size(); begin += Version::kMaxBatch) {
+    const size_t n = std::min(keys.size() - begin, Version::kMaxBatch);
+    GetBatch(*seen, sequence, options, keys.subspan(begin, n), values.subspan(begin, n),
+             statuses.subspan(begin, n));
+  }
+}
+
+void DBImpl::GetBatch(const ReadView& view, uint64_t sequence, const ReadOptions& options,
+                      absl::Span<const std::string_view> keys, absl::Span<PinnedValue> values,
+                      absl::Span<absl::Status> statuses) {
+  absl::InlinedVector<Lookup, Version::kMaxBatch> lookups;
   for (size_t i = 0; i < keys.size(); ++i) {
-    values[i].Reset();
-    if (seen == nullptr) {
-      statuses[i] = ClosedError();
+    lookups.emplace_back(keys[i], sequence, order_.user(), options, statistics_);
+    view.memtable->Prefetch(lookups[i]);
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    FindInMemtables(view, &lookups[i]);
+    if (lookups[i].decided()) Count(statistics_, Counter::kGetMemtableHits);
+    statuses[i] = absl::OkStatus();
+  }
+  view.version->MultiGet(absl::MakeSpan(lookups), statuses);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!statuses[i].ok()) continue;
+    if (lookups[i].state != Lookup::State::kFound) {
+      statuses[i] = KeyNotFound();
       continue;
     }
-    Lookup lookup(keys[i], sequence, order_.user(), options, statistics_);
-    statuses[i] = Find(*seen, &lookup);
-    if (statuses[i].ok()) GiveTo(&values[i], &lookup);
+    Count(statistics_, Counter::kGetHits);
+    GiveTo(&values[i], &lookups[i]);
   }
 }
 

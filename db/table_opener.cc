@@ -38,8 +38,7 @@ absl::StatusOr<const TableReader*> TableOpener::Open(const FileMeta& file) {
     return absl::DataLossError(
         absl::StrFormat("%s: a table of the database is missing", options.path));
   }
-  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes,
-                           options_.file_system->FileSize(options.path));
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, options_.file_system->FileSize(options.path));
   if (file_bytes != file.file_bytes) {
     return absl::DataLossError(absl::StrFormat("%s: expected a table of %d bytes, found %d",
                                                options.path, file.file_bytes, file_bytes));

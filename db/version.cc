@@ -1,6 +1,7 @@
 #include "db/version.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "absl/strings/str_format.h"
@@ -115,28 +116,89 @@ void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
   }
 }
 
-absl::Status Version::Get(Lookup* lookup) const {
-  Candidates candidates;
-  FindCandidates(*lookup, &candidates);
-  for (const Candidate& candidate : candidates) {
-    const TableReader* table = candidate.table;
-    if (table == nullptr) [[unlikely]] {
-      SIEVEDB_ASSIGN_OR_RETURN(table, OpenForRead(opener_, *candidate.run->file, lookup->options));
+inline bool Version::RuledOut(const Candidate& candidate, const Lookup& lookup) {
+  if (candidate.table->MayContain(lookup.hash)) return false;
+  if (lookup.statistics != nullptr) {
+    lookup.statistics->AddFilterAnswer(candidate.level, FilterAnswer::kNo);
+  }
+  return true;
+}
+
+inline absl::Status Version::GetFrom(const Candidate& candidate,
+                                     const TableReader::Preparation* preparation,
+                                     Lookup* lookup) const {
+  SIEVEDB_RETURN_IF_ERROR(candidate.table->Get(lookup, preparation));
+  if (lookup->statistics != nullptr && candidate.table->filter() != nullptr) {
+    lookup->statistics->AddFilterAnswer(candidate.level, lookup->decided()
+                                                             ? FilterAnswer::kMaybePresent
+                                                             : FilterAnswer::kMaybeAbsent);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Version::Get(Candidates* candidates, Lookup* lookup) const {
+  for (Candidate& candidate : *candidates) {
+    if (candidate.table == nullptr) [[unlikely]] {
+      SIEVEDB_ASSIGN_OR_RETURN(candidate.table,
+                               OpenForRead(opener_, *candidate.run->file, lookup->options));
     }
-    const bool counted = lookup->statistics != nullptr && table->filter() != nullptr;
-    if (!table->MayContain(lookup->hash)) {
-      if (counted) lookup->statistics->AddFilterAnswer(candidate.level, FilterAnswer::kNo);
-      continue;
-    }
-    SIEVEDB_RETURN_IF_ERROR(table->Get(lookup));
-    if (counted) {
-      lookup->statistics->AddFilterAnswer(candidate.level, lookup->decided()
-                                                               ? FilterAnswer::kMaybePresent
-                                                               : FilterAnswer::kMaybeAbsent);
-    }
+    if (RuledOut(candidate, *lookup)) continue;
+    SIEVEDB_RETURN_IF_ERROR(GetFrom(candidate, nullptr, lookup));
     if (lookup->decided()) break;
   }
   return absl::OkStatus();
+}
+
+void Version::MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> statuses) const {
+  assert(lookups.size() <= kMaxBatch && statuses.size() == lookups.size());
+  std::array<Way, kMaxBatch> ways;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    if (!lookups[i].decided()) FindCandidates(lookups[i], &ways[i].candidates);
+  }
+  // By now the filters' lines are there. A table that must be opened first is asked
+  // when its turn comes: a newer one may decide.
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    auto& candidates = ways[i].candidates;
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& candidate) {
+                                      return candidate.table != nullptr &&
+                                             RuledOut(candidate, lookups[i]);
+                                    }),
+                     candidates.end());
+  }
+  for (bool more = true; more;) {
+    const auto wants = [&](size_t i) {
+      return ways[i].next < ways[i].candidates.size() && !lookups[i].decided() && statuses[i].ok();
+    };
+    for (bool preparing = true; preparing;) {
+      preparing = false;
+      for (size_t i = 0; i < lookups.size(); ++i) {
+        if (!wants(i)) continue;
+        Way& way = ways[i];
+        const TableReader* const table = way.candidates[way.next].table;
+        if (table != nullptr) preparing |= table->Prepare(lookups[i], &way.preparation);
+      }
+    }
+    more = false;
+    for (size_t i = 0; i < lookups.size(); ++i) {
+      if (!wants(i)) continue;
+      Way& way = ways[i];
+      Candidate& candidate = way.candidates[way.next++];
+      if (candidate.table == nullptr) [[unlikely]] {
+        absl::StatusOr<const TableReader*> table =
+            OpenForRead(opener_, *candidate.run->file, lookups[i].options);
+        statuses[i] = table.status();
+        if (!table.ok()) continue;
+        candidate.table = *table;
+        if (!RuledOut(candidate, lookups[i]))
+          statuses[i] = GetFrom(candidate, nullptr, &lookups[i]);
+      } else {
+        statuses[i] = GetFrom(candidate, &way.preparation, &lookups[i]);
+      }
+      way.preparation = {};
+      more |= wants(i);
+    }
+  }
 }
 
 bool Version::MayContain(const Lookup& lookup) const {

@@ -21,6 +21,7 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/lookup.h"
+#include "table/table_reader.h"
 
 namespace sievedb {
 
@@ -40,11 +41,43 @@ class Version {
                                                               const VersionEdit& edit);
 
   // --- the read path. Requires: an EpochGuard.
-  // Every run whose range covers the key, newest first: first all of their filter
-  // lines are prefetched, then each filter is asked, and only tables that say
-  // maybe are searched, until lookup is decided.
+  // What the read path needs of a file once its range covers the key. The table is
+  // a copy of FileMeta::table, taken when a read first finds it open, so that a
+  // warm read does not touch the FileMeta: set once, and any reader may set it.
+  struct Run {
+    const FileMeta* file = nullptr;
+    mutable std::atomic<const TableReader*> table{nullptr};
+
+    const TableReader* OpenTable() const {
+      const TableReader* open = table.load(std::memory_order_acquire);
+      if (open != nullptr) [[likely]]
+        return open;
+      open = file->table.load(std::memory_order_acquire);
+      // Who acquires it from here sees what its opener released to us.
+      if (open != nullptr) table.store(open, std::memory_order_release);
+      return open;
+    }
+  };
+  struct Candidate {
+    const Run* run;
+    const TableReader* table;  // null: not open yet
+    int level;
+  };
+  // Few databases have more runs than this; those that do pay an allocation.
+  using Candidates = absl::InlinedVector<Candidate, 48>;
+  // Every run whose range covers the key, newest first; its filter is on its way
+  // into the cache.
+  void FindCandidates(const Lookup& lookup, Candidates* to) const;
+  // Asks each candidate's filter, and searches those tables only that say maybe,
+  // until lookup is decided.
   // Errors: those of TableReader::Get and of opening a table.
-  absl::Status Get(Lookup* lookup) const;
+  absl::Status Get(Candidates* candidates, Lookup* lookup) const;
+  // Get for each lookup that is not decided yet, with an error into its status. All
+  // are taken through the runs together, step by step, so that the cache misses of
+  // one overlap with those of the others.
+  // Requires: as many statuses as lookups, at most kMaxBatch; the statuses are OK.
+  static constexpr size_t kMaxBatch = 32;
+  void MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> statuses) const;
   // False where every run's range or filter rules the key out. No I/O: a table
   // that is not open yet counts as maybe.
   bool MayContain(const Lookup& lookup) const;
@@ -79,23 +112,6 @@ class Version {
  private:
   friend class VersionBuilder;  // fills a new one
 
-  // What the read path needs of a file once its range covers the key. The table is
-  // a copy of FileMeta::table, taken when a read first finds it open, so that a
-  // warm read does not touch the FileMeta: set once, and any reader may set it.
-  struct Run {
-    const FileMeta* file = nullptr;
-    mutable std::atomic<const TableReader*> table{nullptr};
-
-    const TableReader* OpenTable() const {
-      const TableReader* open = table.load(std::memory_order_acquire);
-      if (open != nullptr) [[likely]]
-        return open;
-      open = file->table.load(std::memory_order_acquire);
-      // Who acquires it from here sees what its opener released to us.
-      if (open != nullptr) table.store(open, std::memory_order_release);
-      return open;
-    }
-  };
   struct Level {
     std::vector<FileRef> files;
     // The flat arrays that the read path searches: KeyOrder::Word(user key, size of
@@ -105,20 +121,21 @@ class Version {
     std::unique_ptr<Run[]> runs;
     uint64_t bytes = 0;
   };
-  struct Candidate {
-    const Run* run;
-    const TableReader* table;  // null: not open yet
-    int level;
+  // Of a lookup among others, those whose filters said maybe.
+  struct Way {
+    Candidates candidates;
+    size_t next = 0;
+    TableReader::Preparation preparation;
   };
-  // Few databases have more runs than this; those that do pay an allocation.
-  using Candidates = absl::InlinedVector<Candidate, 48>;
 
   void FinishLevels();
   std::string SharedPrefix() const;
   SortedRun LevelRun(int level, size_t begin, size_t end) const;
-  // Every run whose range covers the key, newest first; its filter is on its way
-  // into the cache.
-  void FindCandidates(const Lookup& lookup, Candidates* to) const;
+  // Whether candidate's filter rules lookup out, which is counted.
+  static bool RuledOut(const Candidate& candidate, const Lookup& lookup);
+  // Searches candidate's table, whose filter said maybe.
+  absl::Status GetFrom(const Candidate& candidate, const TableReader::Preparation* preparation,
+                       Lookup* lookup) const;
   bool Covers(const Level& level, size_t index, std::string_view user_key, uint64_t word) const;
 
   const InternalKeyOrder order_;

@@ -8,6 +8,10 @@
 
 namespace sievedb {
 
+namespace {
+constexpr size_t kPrefetchedBytes = 512;
+}  // namespace
+
 bool Block::FindRestart(const KeyOrder& order, std::string_view user_key, uint64_t tag,
                         uint32_t* restart) const {
   uint32_t low = 0;  // the answer is in [low, high)
@@ -25,6 +29,29 @@ bool Block::FindRestart(const KeyOrder& order, std::string_view user_key, uint64
   }
   *restart = low;
   return true;
+}
+
+void Block::PrefetchEntries(std::string_view bytes, const KeyOrder& order, uint64_t hash) {
+  // One restart interval of entries of the usual size.
+  constexpr size_t kMaxBytes = 1024;
+  Block block;
+  if (!block.Parse(bytes)) return;
+  uint32_t restart = block.num_restarts_ / 2;  // where a binary search begins
+  if (block.num_buckets_ != 0 && order.equal_keys_have_equal_bytes()) {
+    const uint8_t bucket =
+        static_cast<uint8_t>(block.buckets_[BlockHashBucket(hash, block.num_buckets_)]);
+    if (bucket == kNoKey) return;
+    if (bucket < block.num_restarts_) restart = bucket;
+  }
+  const uint32_t offset = block.RestartOffset(restart);
+  if (offset >= static_cast<size_t>(block.limit_ - block.data_)) return;
+  const char* const from = block.data_ + offset;
+  const char* to = std::min(from + kMaxBytes, block.limit_);
+  if (restart + 1 < block.num_restarts_) {
+    const uint32_t end = block.RestartOffset(restart + 1);
+    if (end > offset) to = std::min(to, block.data_ + end);
+  }
+  for (const char* at = from; at < to; at += 64) PrefetchLine(at);
 }
 
 Block::Result Block::Find(const KeyOrder& order, std::string_view user_key, uint64_t seek_tag,
@@ -50,6 +77,11 @@ Block::Result Block::Find(const KeyOrder& order, std::string_view user_key, uint
   const uint32_t offset = RestartOffset(restart);
   if (offset >= static_cast<size_t>(limit_ - data_)) return Result::kDamaged;
   const char* const from = data_ + offset;
+  // The entries are walked through one after the other, each of which says where the
+  // next one is.
+  for (const char* at = from + 64; at < std::min(stop, from + kPrefetchedBytes); at += 64) {
+    PrefetchLine(at);
+  }
   if (!order.has_words()) return ScanComparing(from, order, user_key, seek_tag, tag, value);
   const bool reverse = order.Word({}) != 0;
   return ScanBytewise(from, stop, reverse, user_key, seek_tag, tag, value);

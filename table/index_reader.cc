@@ -107,19 +107,33 @@ void IndexReader::BuildTree() {
   }
 }
 
-size_t IndexReader::LowerBound(uint64_t word) const {
-  size_t at = 0;  // line within the level, then place of the word within it
-  const size_t levels = levels_.size();
-  for (size_t level = 0; level < levels; ++level) {
-    const size_t end = level + 1 < levels ? levels_[level + 1] : lines_.size();
-    const size_t line = levels_[level] + at;
-    if (line >= end) return blocks();  // word is above all
-    const Line& words = lines_[line];
-    size_t below = 0;
-    for (const uint64_t w : words.words) below += w < word ? 1 : 0;
-    at = at * 8 + below;
+size_t IndexReader::LineOf(uint64_t word, size_t level) const {
+  size_t at = 0;  // line within the level
+  for (size_t i = 0;; ++i) {
+    const size_t end = i + 1 < levels_.size() ? levels_[i + 1] : lines_.size();
+    const size_t line = levels_[i] + at;
+    if (line >= end) return lines_.size();
+    if (i == level) return line;
+    at = at * 8 + lines_[line].Below(word);
   }
-  return std::min(at, blocks());
+}
+
+size_t IndexReader::LowerBound(uint64_t word) const {
+  if (levels_.empty()) return 0;
+  const size_t leaves = levels_.size() - 1;
+  const size_t line = LineOf(word, leaves);
+  if (line == lines_.size()) return blocks();
+  return std::min((line - levels_[leaves]) * 8 + lines_[line].Below(word), blocks());
+}
+
+void IndexReader::PrefetchFind(std::string_view user_key, uint64_t word) const {
+  if (!order_.user().has_words() || levels_.empty()) return;
+  if (!prefix_.empty()) {
+    if (user_key.size() < prefix_.size()) return;
+    word = order_.user().Word(user_key, prefix_.size());
+  }
+  const size_t line = LineOf(word, levels_.size() - 1);
+  if (line < lines_.size()) PrefetchLine(&lines_[line]);
 }
 
 int IndexReader::CompareSeparator(size_t i, std::string_view rest, uint64_t tag) const {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "table/format.h"
 #include "table/internal_key.h"
+#include "util/prefetch.h"
 
 namespace sievedb {
 
@@ -48,6 +49,10 @@ class IndexReader {
     return Find(user_key, tag, order_.user().Word(user_key));
   }
 
+  // Starts loading the last cache line that Find reads of the words.
+  void PrefetchFind(std::string_view user_key, uint64_t word) const;
+  void PrefetchHandle(size_t i) const { PrefetchLine(&offsets_[i]); }
+
   // The first block that begins at or after offset; blocks() where none does.
   size_t FirstBlockFrom(uint64_t offset) const;
 
@@ -62,6 +67,12 @@ class IndexReader {
   // Eight words, the largest missing ones all ones.
   struct alignas(64) Line {
     uint64_t words[8];
+    // How many of them are below word: no branch depends on them.
+    size_t Below(uint64_t word) const {
+      size_t below = 0;
+      for (const uint64_t w : words) below += w < word ? 1 : 0;
+      return below;
+    }
   };
   static_assert(sizeof(Line) == 64);
 
@@ -74,6 +85,9 @@ class IndexReader {
   uint64_t LeafWord(size_t i) const { return lines_[levels_.back() + i / 8].words[i % 8]; }
   // First leaf that is not below word; leaves are numbered as blocks are.
   size_t LowerBound(uint64_t word) const;
+  // The line of a level's words that a search for word looks at; lines_.size() where
+  // word is above all.
+  size_t LineOf(uint64_t word, size_t level) const;
   // Compares separator i with (prefix_ and rest, tag).
   int CompareSeparator(size_t i, std::string_view rest, uint64_t tag) const;
 

@@ -182,7 +182,7 @@ class TableIterator final : public InternalIterator {
         return true;
       case 2:
         prepared_ = cache_->Peek(parts_.table_id, offset);
-        if (prepared_ != nullptr) PrefetchFooter({prepared_->data(), prepared_->size()});
+        if (prepared_ != nullptr) Block::PrefetchOutline({prepared_->data(), prepared_->size()});
         return prepared_ != nullptr;
       case 3:
         if (prepared_ == nullptr) return false;
@@ -230,11 +230,6 @@ class TableIterator final : public InternalIterator {
     return (i == block_ && !had_error) || Load(i);
   }
 
-  // The restart points and the hash index end the block.
-  static void PrefetchFooter(std::string_view bytes) {
-    PrefetchLine(bytes.data() + bytes.size() - 1);
-    if (bytes.size() > 64) PrefetchLine(bytes.data() + bytes.size() - 65);
-  }
   // The entries that the binary search looks at: all of them in a block of the usual
   // size.
   static void PrefetchRestarts(std::string_view bytes) {

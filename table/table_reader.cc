@@ -190,15 +190,57 @@ absl::Status TableReader::filter_status() const { return parts_->filter_status; 
 std::string_view TableReader::filter_bytes() const { return parts_->filter_bytes.view(); }
 uint8_t TableReader::filter_kind() const { return parts_->footer.filter_kind; }
 
-absl::Status TableReader::Get(Lookup* lookup) const {
+bool TableReader::Prepare(const Lookup& lookup, Preparation* preparation) const {
+  // No step is taken twice, nor one behind the last that there is.
+  const int step = preparation->steps++;
+  const bool more = step < preparation->limit && PrepareStep(lookup, step, preparation);
+  if (!more) preparation->limit = 0;
+  return more;
+}
+
+bool TableReader::PrepareStep(const Lookup& lookup, int step, Preparation* preparation) const {
+  const TableParts& parts = *parts_;
+  const IndexReader& index = parts.index;
+  switch (step) {
+    case 0:
+      index.PrefetchFind(lookup.user_key, lookup.word);
+      return true;
+    case 1:
+      preparation->block = index.Find(lookup.user_key, lookup.seek_tag, lookup.word);
+      preparation->found = true;
+      if (preparation->block == index.blocks() || parts.cache == nullptr) return false;
+      index.PrefetchHandle(preparation->block);
+      return true;
+    case 2:
+      parts.cache->PrefetchBucket(parts.table_id, index.offset(preparation->block));
+      return true;
+    case 3:
+      parts.cache->PrefetchFirstOfBucket(parts.table_id, index.offset(preparation->block));
+      return true;
+    case 4:
+      preparation->buffer = parts.cache->Peek(parts.table_id, index.offset(preparation->block));
+      if (preparation->buffer == nullptr) return false;
+      Block::PrefetchOutline({preparation->buffer->data(), preparation->buffer->size()});
+      return true;
+    default:
+      Block::PrefetchEntries({preparation->buffer->data(), preparation->buffer->size()},
+                             parts.order.user(), lookup.hash);
+      return false;
+  }
+}
+
+absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) const {
   const TableParts& parts = *parts_;
   const IndexReader& index = parts.index;
   assert(!lookup->decided());
-  size_t i = index.Find(lookup->user_key, lookup->seek_tag, lookup->word);
+  size_t i = preparation != nullptr && preparation->found
+                 ? preparation->block
+                 : index.Find(lookup->user_key, lookup->seek_tag, lookup->word);
   for (; i < index.blocks(); ++i) {
     const BlockHandle handle = index.handle(i);
     BlockPin pin;
     SIEVEDB_RETURN_IF_ERROR(FetchBlock(parts, handle, lookup->options, lookup->statistics, &pin));
+    Block::PrefetchOutline(pin.bytes());
     Block block;
     if (!block.Parse(pin.bytes())) [[unlikely]] {
       return parts.file->Damaged(handle, "its outline is malformed");

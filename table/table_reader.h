@@ -79,11 +79,25 @@ class TableReader {
   std::string_view filter_bytes() const;
   uint8_t filter_kind() const;
 
+  // How far a lookup that is to come has been prepared.
+  struct Preparation {
+    int steps = 0;  // taken
+    int limit = 6;  // steps that there are
+    bool found = false;
+    size_t block = 0;  // where found
+    const BlockBuffer* buffer = nullptr;
+  };
+  // Starts loading what Get will read next and does not wait for it, so that with
+  // other lookups prepared in between their cache misses overlap. False where nothing
+  // is left to do. Requires: an EpochGuard until Get.
+  bool Prepare(const Lookup& lookup, Preparation* preparation) const;
+
   // Searches the newest entry that lookup sees and, where there is one, decides
   // lookup. Does not ask the filter. Requires: an EpochGuard, which also protects
   // lookup->pin.
   // Errors: kDataLoss, I/O; kUnavailable where options.cache_only forbids it.
-  absl::Status Get(Lookup* lookup) const;
+  // preparation: of this lookup, where there is one.
+  absl::Status Get(Lookup* lookup, const Preparation* preparation = nullptr) const;
 
   // The table must outlive the iterator. for_compaction: reads large pieces ahead
   // and leaves the block cache alone.
@@ -106,6 +120,8 @@ class TableReader {
   size_t IndexMemoryBytes() const;
 
  private:
+  bool PrepareStep(const Lookup& lookup, int step, Preparation* preparation) const;
+
   explicit TableReader(std::unique_ptr<TableParts> parts);
 
   // The filter, where it is a blocked Bloom filter, without a pointer to follow: a

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <new>
 
+#include "util/block_heap.h"
 #include "util/epoch.h"
 #include "util/multiply.h"
 #include "util/mutex.h"
@@ -29,8 +30,8 @@ namespace sievedb {
 namespace {
 
 constexpr size_t kTypicalBlockBytes = 4096;
-// What a block costs beside its buffer: the allocator's header, its share of the
-// buckets (two to four for each block of the typical size) and of the ghost.
+// What a block costs beside its slot: its share of the buckets (two to four for each
+// block of the typical size), of the ghost, and of a chunk's unused end.
 constexpr size_t kShareBytes = 64;
 
 // A shard is worth its lock from here on; smaller ones make the limit on a single
@@ -109,8 +110,9 @@ class Ghost {
 
 BlockBuffer* BlockBuffer::New(size_t bytes) {
   // One allocation, as the class promises; Unref frees it.
-  void* const memory = ::operator new(sizeof(BlockBuffer) + bytes);
-  return new (memory) BlockBuffer(bytes);
+  bool in_chunk = false;
+  void* const memory = BlockHeap::Allocate(sizeof(BlockBuffer) + bytes, &in_chunk);
+  return new (memory) BlockBuffer(bytes, in_chunk);
 }
 
 void BlockBuffer::Unref() {
@@ -118,8 +120,10 @@ void BlockBuffer::Unref() {
   const uint32_t before = refs_.fetch_sub(1, std::memory_order_acq_rel);
   assert(before > 0);
   if (before == 1) {
+    const size_t bytes = sizeof(BlockBuffer) + bytes_;
+    const bool in_chunk = in_chunk_;
     this->~BlockBuffer();
-    ::operator delete(static_cast<void*>(this));
+    BlockHeap::Free(this, bytes, in_chunk);
   }
 }
 
@@ -316,7 +320,9 @@ BlockCacheImpl::~BlockCacheImpl() {
   for (size_t i = 0; i < ShardCount(); ++i) shards_[i].Clear(this, /*everything=*/true);
 }
 
-size_t BlockCacheImpl::ChargeOf(size_t bytes) { return sizeof(BlockBuffer) + bytes + kShareBytes; }
+size_t BlockCacheImpl::ChargeOf(size_t bytes) {
+  return BlockHeap::SlotBytes(sizeof(BlockBuffer) + bytes) + kShareBytes;
+}
 
 uint64_t BlockCacheImpl::HashOf(uint64_t table_id, uint64_t offset) {
   // Offsets differ in their low bits and table ids are small: both are spread before

@@ -28,11 +28,12 @@ class BlockBuffer {
 
  private:
   friend class BlockCacheImpl;
-  explicit BlockBuffer(size_t bytes) : bytes_(bytes) {}
+  BlockBuffer(size_t bytes, bool in_chunk) : in_chunk_(in_chunk), bytes_(bytes) {}
 
   std::atomic<uint32_t> refs_{1};
   // The cache's notes; see block_cache_impl.cc.
   std::atomic<uint8_t> frequency_{0};  // readers raise it, the shard lowers it
+  const bool in_chunk_;                // of BlockHeap
   const size_t bytes_;
   uint64_t table_id_ = 0;  // 0: no cache ever had it; constant once it is reachable
   uint64_t offset_ = 0;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -204,23 +205,6 @@ TEST_F(DBTest, TablesThatAnIteratorReadsStayOnTheDisk) {
   it = nullptr;
   for (const std::string& path : before) EXPECT_FALSE(*options_.file_system->FileExists(path));
   EXPECT_EQ(FilesEndingWith(".sst").size(), static_cast<size_t>(TotalFiles()));
-}
-
-TEST_F(DBTest, MultiGetReadsAllKeysAtOneMoment) {
-  Open();
-  Fill(0, 3000);
-  ASSERT_TRUE(db_->Flush(FlushOptions()).ok());
-  ASSERT_TRUE(Put(Key(1), "newer").ok());
-  const std::string keys[] = {Key(2999), Key(1), "absent", Key(1), ""};
-  const std::vector<std::string_view> views(std::begin(keys), std::end(keys));
-  std::vector<PinnedValue> values(views.size());
-  std::vector<absl::Status> statuses(views.size());
-  db_->MultiGet(ReadOptions(), views, absl::MakeSpan(values), absl::MakeSpan(statuses));
-  EXPECT_EQ(values[0].view(), Value(2999));
-  EXPECT_EQ(values[1].view(), "newer");
-  EXPECT_EQ(statuses[2].code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(values[3].view(), "newer");
-  EXPECT_EQ(statuses[4].code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(DBTest, APinnedValueOutlivesCompactionCacheAndDatabase) {

@@ -222,7 +222,9 @@ class VersionReadTest : public testing::Test {
     options.cache_only = cache_only;
     const EpochGuard guard;
     Lookup lookup(key, sequence, version.order().user(), options, store.statistics());
-    const absl::Status status = version.Get(&lookup);
+    Version::Candidates candidates;
+    version.FindCandidates(lookup, &candidates);
+    const absl::Status status = version.Get(&candidates, &lookup);
     if (!status.ok()) return status.ToString();
     switch (lookup.state) {
       case Lookup::State::kFound:

@@ -133,17 +133,17 @@ TEST(BlockCacheTest, UsageNeverExceedsCapacity) {
 }
 
 TEST(BlockCacheTest, BlocksThatExactlyFitStayAndLargerOnesDoNotEvict) {
-  constexpr size_t kCapacity = 100'000;
-  BlockCacheImpl cache(kCapacity);
-  const size_t overhead = BlockCacheImpl::ChargeOf(0);
+  constexpr size_t kLargest = 100'000;
+  const size_t capacity = BlockCacheImpl::ChargeOf(kLargest);
+  BlockCacheImpl cache(capacity);
   Read(&cache, kTable, 1, 1000);
-  Read(&cache, kTable, 2, kCapacity - overhead + 1);
+  Read(&cache, kTable, 2, kLargest + 128);
   EXPECT_TRUE(Has(&cache, kTable, 1));
   EXPECT_FALSE(Has(&cache, kTable, 2));
-  Read(&cache, kTable, 3, kCapacity - overhead);
+  Read(&cache, kTable, 3, kLargest);
   EXPECT_TRUE(Has(&cache, kTable, 3));
   EXPECT_FALSE(Has(&cache, kTable, 1));
-  EXPECT_EQ(cache.UsageBytes(), kCapacity);
+  EXPECT_EQ(cache.UsageBytes(), capacity);
 }
 
 TEST(BlockCacheTest, HotSetSurvivesAScan) {
