@@ -91,11 +91,12 @@ class OutputCutter {
 
 class Job {
  public:
-  Job(const JobContext& context, const CompactionPlan* plan)
+  Job(const JobContext& context, const CompactionPlan* plan, const FilterContext& filter)
       : context_(context),
         options_(*context.options),
         file_system_(context.options->file_system.get()),
-        plan_(plan) {}
+        plan_(plan),
+        filter_(filter) {}
 
   absl::StatusOr<JobOutput> Run(CompactionIterator* entries) {
     absl::Status status = WriteTables(entries);
@@ -139,8 +140,7 @@ class Job {
     TableBuilderOptions options;
     options.order = context_.order;
     options.filter_policy = options_.filter_policy.get();
-    options.filter_context.level = plan_ == nullptr ? 0 : plan_->output_level;
-    options.filter_context.bottommost = plan_ != nullptr && plan_->bottommost;
+    options.filter_context = filter_;
     options.compression = options_.compression;
     options.block_bytes = options_.block_bytes;
     options.block_restart_interval = options_.block_restart_interval;
@@ -209,6 +209,7 @@ class Job {
   const Options& options_;
   FileSystem* const file_system_;
   const CompactionPlan* const plan_;
+  const FilterContext filter_;
   std::vector<uint64_t> numbers_;       // of all files that were begun
   std::unique_ptr<WritableFile> file_;  // the one that is being written
   std::optional<TableBuilder> builder_;
@@ -219,14 +220,14 @@ class Job {
 
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
-                                 const Version* version) {
+                                 const Version* version, const FilterContext& filter) {
   assert(plan == nullptr || version != nullptr);
   LevelsBelow below(context.order.user(), plan, version);
   CompactionIterator entries(
       context.order, input, std::move(snapshots),
       [&below](std::string_view user_key) { return below.MayHold(user_key); });
   entries.set_cancel(context.cancel);
-  return Job(context, plan).Run(&entries);
+  return Job(context, plan, filter).Run(&entries);
 }
 
 absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,

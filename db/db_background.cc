@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "db/db_impl.h"
 #include "db/file_names.h"
+#include "db/filter_plan.h"
 #include "table/merging_iterator.h"
 #include "util/clock.h"
 #include "util/epoch.h"
@@ -180,9 +181,13 @@ absl::Status DBImpl::WriteLevel0(const std::vector<RefPtr<MemTable>>& memtables,
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const RefPtr<MemTable>& memtable : memtables) children.push_back(memtable->NewIterator());
   const auto input = NewMergingIterator(order_, std::move(children));
-  SIEVEDB_ASSIGN_OR_RETURN(JobOutput output,
-                           RunJob(MakeJobContext(), input.get(), snapshots_->Sequences(),
-                                  /*plan=*/nullptr, /*version=*/nullptr));
+  uint64_t entries = 0;
+  for (const RefPtr<MemTable>& memtable : memtables) entries += memtable->entries();
+  SIEVEDB_ASSIGN_OR_RETURN(
+      JobOutput output,
+      RunJob(MakeJobContext(), input.get(), snapshots_->Sequences(), /*plan=*/nullptr,
+             /*version=*/nullptr,
+             MakeFilterContext(options_, *versions_->current(), nullptr, entries)));
   VersionEdit edit;
   edit.log_number = log_number;
   for (const auto& file : output.files) edit.added_files.emplace_back(0, file);
@@ -307,7 +312,8 @@ absl::Status DBImpl::MergeTables(const CompactionPlan& plan, const Version& vers
   const JobContext context = MakeJobContext();
   SIEVEDB_ASSIGN_OR_RETURN(const auto input, NewPlanInput(context, plan));
   SIEVEDB_ASSIGN_OR_RETURN(JobOutput output,
-                           RunJob(context, input.get(), snapshots_->Sequences(), &plan, &version));
+                           RunJob(context, input.get(), snapshots_->Sequences(), &plan, &version,
+                                  MakeFilterContext(options_, version, &plan, 0)));
   VersionEdit edit;
   for (const FileRef& file : plan.inputs) {
     edit.removed_files.emplace_back(plan.input_level, file->number);

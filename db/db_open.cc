@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "db/db_impl.h"
 #include "db/file_names.h"
+#include "db/filter_plan.h"
 #include "db/log_reader.h"
 #include "db/write_batch_internal.h"
 #include "sievedb/version.h"
@@ -335,7 +336,8 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
   const auto input = active_->NewIterator();
   SIEVEDB_ASSIGN_OR_RETURN(
       const JobOutput output,
-      RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr));
+      RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr,
+             MakeFilterContext(options_, *versions_->current(), nullptr, active_->entries())));
   for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
   MutexLock lock(&mu_);
   memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes);
@@ -373,6 +375,8 @@ void DBImpl::WriteOptionsFile() {
                       options_.filter_policy == nullptr
                           ? 0
                           : options_.filter_policy->BitsPerKey(FilterContext())),
+      absl::StrFormat("plan_filter_memory = %d", options_.plan_filter_memory),
+      absl::StrFormat("filter_memory_bytes = %d", options_.filter_memory_bytes),
       absl::StrFormat("level0_file_trigger = %d", options_.level0_file_trigger),
       absl::StrFormat("level0_slowdown_trigger = %d", options_.level0_slowdown_trigger),
       absl::StrFormat("level0_stop_trigger = %d", options_.level0_stop_trigger),

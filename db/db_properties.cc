@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "db/db_impl.h"
+#include "db/filter_plan.h"
 #include "sievedb/version.h"
 #include "util/clock.h"
 
@@ -123,8 +124,9 @@ std::string DBImpl::LevelsProperty() {
 std::string DBImpl::FiltersProperty() {
   const std::shared_ptr<const Version> version = versions_->current();
   std::string text =
-      "level  tables  filters        keys  bits/key       MiB  expected fpr  observed fpr"
+      "level  tables  filters        keys  bits/key   plan       MiB  expected fpr  observed fpr"
       "      checked     said no  maybe, there  maybe, not\n";
+  const std::array<double, kNumLevels> plan = PlanLevelBits(options_, *version);
   FilterLevelCounts sum;
   for (int level = 0; level < kNumLevels; ++level) {
     if (version->files(level).empty()) continue;
@@ -140,11 +142,12 @@ std::string DBImpl::FiltersProperty() {
     const double observed = Ratio(static_cast<double>(counts.maybe_absent),
                                   static_cast<double>(counts.maybe_absent + counts.said_no));
     absl::StrAppendFormat(
-        &text, "%5d  %6d  %7d  %10d  %8.2f  %8.2f  %11.4f%%  %11.4f%%  %11d  %10d  %12d  %10d\n",
+        &text,
+        "%5d  %6d  %7d  %10d  %8.2f  %5.2f  %8.2f  %11.4f%%  %11.4f%%  %11d  %10d  %12d  %10d\n",
         level, totals.tables, totals.with_filter, totals.keys,
-        Ratio(static_cast<double>(totals.bytes) * 8, keys), MiB(totals.bytes),
-        100 * Ratio(totals.expected_fpr_sum, keys), 100 * observed, counts.checked, counts.said_no,
-        counts.maybe_present, counts.maybe_absent);
+        Ratio(static_cast<double>(totals.bytes) * 8, keys), plan[static_cast<size_t>(level)],
+        MiB(totals.bytes), 100 * Ratio(totals.expected_fpr_sum, keys), 100 * observed,
+        counts.checked, counts.said_no, counts.maybe_present, counts.maybe_absent);
     if (totals.open < totals.tables) {
       absl::StrAppendFormat(&text, "       %d tables are not open yet\n",
                             totals.tables - totals.open);

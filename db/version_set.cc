@@ -268,6 +268,7 @@ absl::Status VersionSet::WriteEdit(const VersionEdit& edit, const Version& next)
 }
 
 void VersionSet::Close() {
+  MutexLock apply_lock(&apply_mu_);
   if (manifest_ != nullptr) manifest_->Close().IgnoreError();
   manifest_.reset();
 }

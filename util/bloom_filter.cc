@@ -122,9 +122,11 @@ class BloomPolicy final : public FilterPolicy {
 
   uint8_t Kind() const override { return kBloomKind; }
   const char* Name() const override { return "sievedb.Bloom"; }
-  double BitsPerKey(const FilterContext&) const override { return bits_per_key_; }
-  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext&) const override {
-    return std::make_unique<BloomBuilder>(bits_per_key_);
+  double BitsPerKey(const FilterContext& context) const override {
+    return PolicyBitsPerKey(context, bits_per_key_);
+  }
+  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext& context) const override {
+    return std::make_unique<BloomBuilder>(BitsPerKey(context));
   }
   FilterReaderOr NewReader(std::string_view bytes) const override { return OpenBloomFilter(bytes); }
 

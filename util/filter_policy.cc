@@ -52,18 +52,20 @@ class BlockBuilder final : public FilterBuilder {
 class BlockPolicy final : public FilterPolicy {
  public:
   BlockPolicy(uint8_t kind, double bits_per_key)
-      : kind_(kind),
-        bits_per_key_(ClampPolicyBitsPerKey(bits_per_key)),
-        probes_(kind == kBlockedBloomKind ? FilterSizing::OptimalBlockedProbes(bits_per_key_)
-                                          : DenseBlockedBloom::OptimalProbes(bits_per_key_)) {}
+      : kind_(kind), bits_per_key_(ClampPolicyBitsPerKey(bits_per_key)) {}
 
   uint8_t Kind() const override { return kind_; }
   const char* Name() const override {
     return kind_ == kBlockedBloomKind ? "sievedb.BlockedBloom" : "sievedb.DenseBlockedBloom";
   }
-  double BitsPerKey(const FilterContext&) const override { return bits_per_key_; }
-  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext&) const override {
-    return std::make_unique<BlockBuilder>(kind_, bits_per_key_, probes_);
+  double BitsPerKey(const FilterContext& context) const override {
+    return PolicyBitsPerKey(context, bits_per_key_);
+  }
+  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext& context) const override {
+    const double bits = BitsPerKey(context);
+    const int probes = kind_ == kBlockedBloomKind ? FilterSizing::OptimalBlockedProbes(bits)
+                                                  : DenseBlockedBloom::OptimalProbes(bits);
+    return std::make_unique<BlockBuilder>(kind_, bits, probes);
   }
   FilterReaderOr NewReader(std::string_view bytes) const override {
     return OpenBuiltInFilter(kind_, bytes);
@@ -72,7 +74,6 @@ class BlockPolicy final : public FilterPolicy {
  private:
   const uint8_t kind_;
   const double bits_per_key_;
-  const int probes_;
 };
 
 }  // namespace

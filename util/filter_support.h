@@ -58,6 +58,11 @@ inline double ClampPolicyBitsPerKey(double bits_per_key) {
   return std::clamp(bits_per_key, kMinPolicyBitsPerKey, kMaxPolicyBitsPerKey);
 }
 
+// What the plan says, where there is one, or what the policy was made with.
+inline double PolicyBitsPerKey(const FilterContext& context, double own) {
+  return context.bits_per_key > 0 ? ClampPolicyBitsPerKey(context.bits_per_key) : own;
+}
+
 // The hashes of one table's keys, kept until all are known, since only then the
 // filter's size is: it is that of the keys that came, not of a guess. 8 bytes a key;
 // in pieces, so that a growing table never copies them.

@@ -274,16 +274,17 @@ class RibbonBuilder final : public FilterBuilder {
 class RibbonPolicy final : public FilterPolicy {
  public:
   RibbonPolicy(double bits_per_key, uint64_t max_build_bytes)
-      : bits_per_key_(ClampPolicyBitsPerKey(bits_per_key)),
-        bits_per_slot_(Ribbon::BitsPerSlotFor(
-            FilterSizing::ExpectedFpr(bits_per_key_, FilterSizing::OptimalProbes(bits_per_key_)))),
-        max_build_bytes_(max_build_bytes) {}
+      : bits_per_key_(ClampPolicyBitsPerKey(bits_per_key)), max_build_bytes_(max_build_bytes) {}
 
   uint8_t Kind() const override { return kRibbonKind; }
   const char* Name() const override { return "sievedb.Ribbon"; }
-  double BitsPerKey(const FilterContext&) const override { return bits_per_key_; }
-  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext&) const override {
-    return std::make_unique<RibbonBuilder>(bits_per_key_, bits_per_slot_, max_build_bytes_);
+  double BitsPerKey(const FilterContext& context) const override {
+    return PolicyBitsPerKey(context, bits_per_key_);
+  }
+  std::unique_ptr<FilterBuilder> NewBuilder(const FilterContext& context) const override {
+    const double bits = BitsPerKey(context);
+    const double rate = FilterSizing::ExpectedFpr(bits, FilterSizing::OptimalProbes(bits));
+    return std::make_unique<RibbonBuilder>(bits, Ribbon::BitsPerSlotFor(rate), max_build_bytes_);
   }
   FilterReaderOr NewReader(std::string_view bytes) const override {
     return OpenRibbonFilter(bytes);
@@ -291,7 +292,6 @@ class RibbonPolicy final : public FilterPolicy {
 
  private:
   const double bits_per_key_;
-  const double bits_per_slot_;
   const uint64_t max_build_bytes_;
 };
 

@@ -60,6 +60,10 @@ class SIEVEDB_EXPORT FilterBuilder {
 struct FilterContext {
   int level = 0;
   bool bottommost = false;  // no older run can hold keys of this table's range
+  // What the plan for the tree's filter memory gives this table
+  // (Options::plan_filter_memory); 0: as many as the policy was made with. Policies
+  // whose filters have one size only may ignore it.
+  double bits_per_key = 0;
 };
 
 // Makes the filter block that an SSTable embeds. Users may write their own.

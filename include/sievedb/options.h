@@ -70,6 +70,14 @@ struct SIEVEDB_EXPORT Options {
   Compression compression = Compression::kSnappy;
   // Null: no filters.
   std::shared_ptr<const FilterPolicy> filter_policy = NewBlockedBloomPolicy(10);
+  // Whether smaller levels' filters get more bits per key, and the last level's a
+  // little fewer, so that lookups of absent keys read less for the same memory (Monkey,
+  // 2017). False: each table has the policy's bits per key.
+  bool plan_filter_memory = true;
+  // Bytes that the filters of all tables are to take together, which plan_filter_memory
+  // then spreads; 0: the policy's bits per key for each key. Tables get their new share
+  // when they are written next.
+  uint64_t filter_memory_bytes = 0;
 
   // --- compaction (leveled, level sizes follow from the last level's)
   int level0_file_trigger = 4;            // tables in level 0 that start a compaction

@@ -56,7 +56,8 @@ class CompactionJobTest : public testing::Test {
                                     std::vector<uint64_t> snapshots = {}) {
     auto input = NewPlanInput(store_.context, plan);
     if (!input.ok()) return input.status();
-    return RunJob(store_.context, input->get(), std::move(snapshots), &plan, &version);
+    return RunJob(store_.context, input->get(), std::move(snapshots), &plan, &version,
+                  FilterContext());
   }
 
   std::shared_ptr<FaultFileSystem> faults_;
@@ -68,7 +69,7 @@ TEST_F(CompactionJobTest, FlushWritesOneTable) {
       {{"a", 9, "new"}, {"a", 5, "old"}, {"b", 7, "", EntryType::kDelete}, {"c", 3, "c"}});
   const uint64_t directory_syncs = faults_->operations(FileOp::kSyncDirectory);
   const uint64_t syncs = faults_->operations(FileOp::kSync);
-  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr);
+  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr, FilterContext());
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(faults_->operations(FileOp::kSync), syncs + 1);
   EXPECT_EQ(faults_->operations(FileOp::kSyncDirectory), directory_syncs + 1);
@@ -97,7 +98,7 @@ TEST_F(CompactionJobTest, FlushWritesOneTable) {
 
 TEST_F(CompactionJobTest, NothingToWriteIsNoTable) {
   EntriesIterator input(std::vector<Entry>{});
-  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr);
+  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr, FilterContext());
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_THAT(output->files, IsEmpty());
   EXPECT_THAT(TableNames(), IsEmpty());
@@ -156,7 +157,7 @@ TEST_F(CompactionJobTest, CutsAtTheTargetButNeverInsideAUserKey) {
   plan.output_level = 6;
   plan.bottommost = true;
   EntriesIterator input(entries);
-  auto output = RunJob(store_.context, &input, snapshots, &plan, version.get());
+  auto output = RunJob(store_.context, &input, snapshots, &plan, version.get(), FilterContext());
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(output->entries_out, 400u);
   EXPECT_GT(output->files.size(), 5u);
@@ -176,7 +177,7 @@ TEST_F(CompactionJobTest, CutsAtTheTargetButNeverInsideAUserKey) {
   // Into level 0: one table.
   plan.output_level = 0;
   EntriesIterator again(entries);
-  output = RunJob(store_.context, &again, snapshots, &plan, version.get());
+  output = RunJob(store_.context, &again, snapshots, &plan, version.get(), FilterContext());
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(output->files.size(), 1u);
 }
@@ -196,7 +197,7 @@ TEST_F(CompactionJobTest, CutsWhereItWouldOverlapTooMuchBelow) {
   plan.output_level = 5;
   plan.grandparents = {version->files(6).begin(), version->files(6).end()};
   EntriesIterator input(entries);
-  const auto output = RunJob(store_.context, &input, {}, &plan, version.get());
+  const auto output = RunJob(store_.context, &input, {}, &plan, version.get(), FilterContext());
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(output->entries_out, 80u);
   EXPECT_GE(output->files.size(), 4u);  // 40 tables of 2,500 below, 20,000 bytes each
@@ -209,7 +210,7 @@ TEST_F(CompactionJobTest, CutsWhereItWouldOverlapTooMuchBelow) {
 
 TEST_F(CompactionJobTest, DisorderedInputIsDamageAndLeavesNothing) {
   EntriesIterator input({{"b", 1, "v"}, {"a", 2, "v"}});
-  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr);
+  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr, FilterContext());
   EXPECT_TRUE(absl::IsDataLoss(output.status())) << output.status();
   EXPECT_THAT(TableNames(), IsEmpty());
 }
@@ -218,7 +219,7 @@ TEST_F(CompactionJobTest, CancelLeavesNothing) {
   std::atomic<bool> cancel{true};
   store_.context.cancel = &cancel;
   EntriesIterator input({{"a", 1, "v"}});
-  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr);
+  const auto output = RunJob(store_.context, &input, {}, nullptr, nullptr, FilterContext());
   EXPECT_TRUE(absl::IsAborted(output.status())) << output.status();
   EXPECT_THAT(TableNames(), IsEmpty());
 }
@@ -238,7 +239,7 @@ TEST_F(CompactionJobTest, EveryFaultLeavesNothing) {
     const uint64_t before = faults_->faults();
     faults_->FailNth(n, absl::ResourceExhaustedError("no space"));
     EntriesIterator input(entries);
-    const auto output = RunJob(store_.context, &input, {}, &plan, version.get());
+    const auto output = RunJob(store_.context, &input, {}, &plan, version.get(), FilterContext());
     const bool failed = faults_->faults() > before;
     faults_->ClearFaults();
     if (!failed) {

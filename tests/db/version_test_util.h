@@ -119,8 +119,8 @@ struct TableStore {
     std::set<uint64_t> snapshots;  // one for each entry, so that none is hidden
     for (const Entry& e : entries) snapshots.insert(e.sequence);
     EntriesIterator input(entries);
-    absl::StatusOr<JobOutput> output =
-        RunJob(context, &input, {snapshots.begin(), snapshots.end()}, nullptr, nullptr);
+    absl::StatusOr<JobOutput> output = RunJob(context, &input, {snapshots.begin(), snapshots.end()},
+                                              nullptr, nullptr, FilterContext());
     EXPECT_TRUE(output.ok()) << output.status();
     return output.ok() && output->files.size() == 1 ? output->files[0] : nullptr;
   }

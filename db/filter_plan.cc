@@ -1,0 +1,194 @@
+#include "db/filter_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sievedb/filter.h"
+#include "table/table_reader.h"
+
+namespace sievedb {
+namespace {
+
+// The rate is looked at in steps of as many bits.
+constexpr double kStepBits = 0.25;
+constexpr size_t kSteps = static_cast<size_t>(kMaxPlannedBits / kStepBits);
+
+// How much the rate falls for a bit more, at each step. It falls less and less, so
+// the array descends.
+const std::array<double, kSteps>& Slopes() {
+  static const std::array<double, kSteps> slopes = [] {
+    const auto rate = [](size_t step) {
+      const double bits = static_cast<double>(step) * kStepBits;
+      return FilterSizing::ExpectedBlockedFpr(bits, FilterSizing::OptimalBlockedProbes(bits));
+    };
+    std::array<double, kSteps> result{};
+    double before = 1;  // of no bits
+    for (size_t i = 0; i < kSteps; ++i) {
+      const double after = rate(i + 1);
+      result[i] = (before - after) / kStepBits;
+      before = after;
+    }
+    // The optimal number of probes changes in jumps, and a slope with it a little.
+    for (size_t i = kSteps - 1; i > 0; --i) result[i - 1] = std::max(result[i - 1], result[i]);
+    return result;
+  }();
+  return slopes;
+}
+
+// The bits from which on another bit for each of the keys saves less than price.
+double BitsAt(double price, uint64_t keys) {
+  const std::array<double, kSteps>& slopes = Slopes();
+  const double least = price * static_cast<double>(keys);
+  const auto end = std::partition_point(slopes.begin(), slopes.end(),
+                                        [&](double slope) { return slope > least; });
+  const size_t i = static_cast<size_t>(end - slopes.begin());
+  if (i == 0 || i == kSteps) return static_cast<double>(i) * kStepBits;
+  // Between the steps, by the logarithm, in which slopes are nearly a line.
+  const double part = std::log(slopes[i - 1] / least) / std::log(slopes[i - 1] / slopes[i]);
+  return (static_cast<double>(i) - 1 + std::clamp(part, 0.0, 1.0)) * kStepBits + kStepBits / 2;
+}
+
+double BudgetPerKey(const Options& options, const FilterContext& context, uint64_t keys) {
+  if (options.filter_memory_bytes == 0) return options.filter_policy->BitsPerKey(context);
+  return 8.0 * static_cast<double>(options.filter_memory_bytes) /
+         static_cast<double>(std::max<uint64_t>(keys, 1));
+}
+
+LevelKeys KeysOf(const Version& version) {
+  LevelKeys keys{};
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version.files(level))
+      keys[static_cast<size_t>(level)] += file->entries;
+  }
+  return keys;
+}
+
+// The runs of a tree whose level 0 has level0_tables.
+std::vector<uint64_t> RunsOf(const LevelKeys& keys, size_t level0_tables) {
+  std::vector<uint64_t> runs;
+  for (size_t i = 0; i < level0_tables; ++i) runs.push_back(keys[0] / level0_tables);
+  for (size_t level = 1; level < keys.size(); ++level) {
+    if (keys[level] > 0) runs.push_back(keys[level]);
+  }
+  return runs;
+}
+
+// What the filters of tables take that a job does not read. One of a table that is not
+// open counts as the policy makes it.
+double UsedBits(const Options& options, const Version& version, const CompactionPlan* plan) {
+  const auto is_input = [plan](const FileRef& file) {
+    if (plan == nullptr) return false;
+    const auto in = [&](const std::vector<FileRef>& files) {
+      return std::find(files.begin(), files.end(), file) != files.end();
+    };
+    return in(plan->inputs) || in(plan->output_inputs);
+  };
+  double bits = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version.files(level)) {
+      if (is_input(file)) continue;
+      const TableReader* const table = file->table.load(std::memory_order_acquire);
+      bits += table != nullptr ? 8.0 * static_cast<double>(table->FilterMemoryBytes())
+                               : options.filter_policy->BitsPerKey(FilterContext()) *
+                                     static_cast<double>(file->entries);
+    }
+  }
+  return bits;
+}
+
+}  // namespace
+
+std::vector<double> PlanFilterBits(absl::Span<const uint64_t> run_keys, double bits_per_key) {
+  double keys = 0;
+  for (const uint64_t n : run_keys) keys += static_cast<double>(n);
+  const double budget = bits_per_key * keys;
+  const auto plan = [&](double price, std::vector<double>* bits) {
+    double total = 0;
+    bits->clear();
+    for (const uint64_t n : run_keys) {
+      bits->push_back(BitsAt(price, n));
+      total += bits->back() * static_cast<double>(n);
+    }
+    return total;
+  };
+  std::vector<double> bits;
+  // The higher the price of a bit, the fewer are bought; it is found by halving its
+  // logarithm's range.
+  double low = -80;
+  double high = 5;
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (plan(std::exp(middle), &bits) > budget ? low : high) = middle;
+  }
+  plan(std::exp(high), &bits);
+  return bits;
+}
+
+std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Version& version) {
+  std::array<double, kNumLevels> result{};
+  if (options.filter_policy == nullptr) return result;
+  const LevelKeys keys = KeysOf(version);
+  uint64_t total = 0;
+  for (const uint64_t n : keys) total += n;
+  const size_t level0_tables = version.files(0).size();
+  const double budget = BudgetPerKey(options, FilterContext(), total);
+  const std::vector<uint64_t> runs = RunsOf(keys, level0_tables);
+  const std::vector<double> bits = PlanFilterBits(runs, budget);
+  size_t run = level0_tables;
+  if (level0_tables > 0) result[0] = bits[0];
+  for (size_t level = 1; level < keys.size(); ++level) {
+    if (keys[level] > 0) result[level] = bits[run++];
+  }
+  return result;
+}
+
+FilterContext MakeFilterContext(const Options& options, const Version& version,
+                                const CompactionPlan* plan, uint64_t flushed_entries) {
+  FilterContext context;
+  context.level = plan == nullptr ? 0 : plan->output_level;
+  context.bottommost = plan != nullptr && plan->bottommost;
+  if (options.filter_policy == nullptr || !options.plan_filter_memory) return context;
+
+  LevelKeys keys = KeysOf(version);
+  size_t level0_tables = version.files(0).size();
+  uint64_t written = flushed_entries;
+  if (plan == nullptr) {
+    keys[0] += flushed_entries;
+    ++level0_tables;
+  } else {
+    for (const FileRef& file : plan->inputs) {
+      written += file->entries;
+      keys[static_cast<size_t>(plan->input_level)] -= file->entries;
+      keys[static_cast<size_t>(plan->output_level)] += file->entries;
+    }
+    for (const FileRef& file : plan->output_inputs) written += file->entries;
+    if (plan->input_level == 0) level0_tables -= plan->inputs.size();
+  }
+  if (written == 0) return context;
+  uint64_t total = 0;
+  for (const uint64_t n : keys) total += n;
+  const double budget = BudgetPerKey(options, context, total);
+  // The new table is one of level 0's, or its level's run; the others stand beside it.
+  std::vector<uint64_t> runs{plan == nullptr ? flushed_entries
+                                             : keys[static_cast<size_t>(context.level)]};
+  LevelKeys others = keys;
+  if (plan == nullptr) {
+    others[0] -= flushed_entries;
+    --level0_tables;
+  } else {
+    others[static_cast<size_t>(context.level)] = 0;
+  }
+  const std::vector<uint64_t> rest = RunsOf(others, level0_tables);
+  runs.insert(runs.end(), rest.begin(), rest.end());
+  const double planned = PlanFilterBits(runs, budget)[0];
+
+  const double left = budget * static_cast<double>(total) - UsedBits(options, version, plan);
+  const double affordable = left / static_cast<double>(written);
+  // One of the policy's size may always be had: what was overspent elsewhere comes back
+  // when it is rewritten.
+  context.bits_per_key = std::min(planned, std::max(affordable, budget));
+  return context;
+}
+
+}  // namespace sievedb
