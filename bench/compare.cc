@@ -35,6 +35,7 @@ constexpr char kSummary[] =
     "  readrandom        get present keys at random\n"
     "  readmissing       get keys that are absent but lie between present ones\n"
     "  multiget          readrandom, --batch_size keys at a time\n"
+    "  multigetmissing   readmissing, --batch_size keys at a time\n"
     "  seekrandom        seek to a present key, and read ten entries\n"
     "  readseq           read entries in order\n"
     "  readreverse       read entries backwards\n"

@@ -52,8 +52,8 @@ absl::Status ComparePlan::Run() {
   SIEVEDB_RETURN_IF_ERROR(RunWrites());
 
   std::vector<std::string> reads;
-  for (const char* workload :
-       {"readrandom", "readmissing", "multiget", "seekrandom", "readseq", "readreverse"}) {
+  for (const char* workload : {"readrandom", "readmissing", "multiget", "multigetmissing",
+                               "seekrandom", "readseq", "readreverse"}) {
     if (settings_.Runs(workload)) reads.push_back(workload);
   }
   // It changes the database, by less for a slow engine than for a fast one: last.

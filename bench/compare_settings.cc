@@ -38,8 +38,9 @@ std::string Names(const std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<std::string> CompareWorkloads() {
-  return {"fillseq",    "fillrandom", "overwrite",   "readrandom",       "readmissing", "multiget",
-          "seekrandom", "readseq",    "readreverse", "readwhilewriting", "open"};
+  return {"fillseq",     "fillrandom",  "overwrite",        "readrandom",
+          "readmissing", "multiget",    "multigetmissing",  "seekrandom",
+          "readseq",     "readreverse", "readwhilewriting", "open"};
 }
 
 void CompareSettings::Register(Flags* flags) {

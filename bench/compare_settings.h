@@ -51,7 +51,7 @@ struct CompareSettings {
   uint64_t value_bytes = 100;
   double compression_ratio = 0.5;
   uint64_t write_buffer_bytes = uint64_t{16} << 20;
-  uint64_t batch_size = 32;
+  uint64_t batch_size = 64;
   uint64_t write_rate = 20'000;
   uint64_t open_tables = 1000;
   uint64_t seed = 301;

@@ -266,7 +266,9 @@ absl::StatusOr<CompareWorker::Figures> CompareWorker::Read(std::string_view work
   } else if (workload == "readmissing") {
     body = [this](Part* part) { GetRandom(part, false); };
   } else if (workload == "multiget") {
-    body = [this](Part* part) { MultiGetRandom(part); };
+    body = [this](Part* part) { MultiGetRandom(part, true); };
+  } else if (workload == "multigetmissing") {
+    body = [this](Part* part) { MultiGetRandom(part, false); };
   } else if (workload == "seekrandom") {
     body = [this](Part* part) { SeekRandom(part); };
   } else if (workload == "readseq") {
@@ -296,21 +298,29 @@ void CompareWorker::GetRandom(Part* part, bool present) {
   });
 }
 
-void CompareWorker::MultiGetRandom(Part* part) {
+void CompareWorker::MultiGetRandom(Part* part, bool present) {
   const std::unique_ptr<EngineReader> reader = engine_->NewReader();
   std::vector<std::string> keys(settings_.batch_size);
   std::vector<std::string_view> views(settings_.batch_size);
+  const uint64_t limit = present ? settings_.num : settings_.num - 1;
   uint64_t left = part->end - part->begin;
   const uint64_t calls = (left + settings_.batch_size - 1) / settings_.batch_size;
   Repeat(calls, &part->latency, [&] {
     const uint64_t count = std::min(left, settings_.batch_size);
     left -= count;
     for (uint64_t i = 0; i < count; ++i) {
-      keys_.Format(2 * part->random.Uniform(settings_.num), &keys[i]);
+      keys_.Format(2 * part->random.Uniform(limit) + (present ? 0 : 1), &keys[i]);
       views[i] = keys[i];
     }
-    if (reader->MultiGet(absl::MakeConstSpan(views).first(count)) == count) return true;
-    part->status = reader->status().ok() ? WrongAnswer("not all found", keys[0]) : reader->status();
+    const uint64_t right = present ? count : 0;
+    if (reader->MultiGet(absl::MakeConstSpan(views).first(count)) == right &&
+        reader->status().ok()) {
+      return true;
+    }
+    part->status =
+        reader->status().ok()
+            ? WrongAnswer(present ? "not all found" : "some found, though absent", keys[0])
+            : reader->status();
     return false;
   });
 }

@@ -73,7 +73,7 @@ class CompareWorker {
   absl::StatusOr<Figures> OpenRepeatedly(uint64_t round);
 
   void GetRandom(Part* part, bool present);
-  void MultiGetRandom(Part* part);
+  void MultiGetRandom(Part* part, bool present);
   void SeekRandom(Part* part);
   void Scan(Part* part, bool forward);
 

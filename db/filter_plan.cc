@@ -12,6 +12,8 @@ namespace {
 
 // The rate is looked at in steps of as many bits.
 constexpr double kStepBits = 0.25;
+// Total bits over the budget's, at most, while the plan is not reached.
+constexpr double kSlack = 1.1;
 constexpr size_t kSteps = static_cast<size_t>(kMaxPlannedBits / kStepBits);
 
 // How much the rate falls for a bit more, at each step. It falls less and less, so
@@ -183,7 +185,12 @@ FilterContext MakeFilterContext(const Options& options, const Version& version,
   runs.insert(runs.end(), rest.begin(), rest.end());
   const double planned = PlanFilterBits(runs, budget)[0];
 
-  const double left = budget * static_cast<double>(total) - UsedBits(options, version, plan);
+  // A tree's largest tables were mostly written when it was smaller, and are rewritten
+  // last: until they give up what the plan takes from them, the small ones may take
+  // more than there is, but where the user set a limit.
+  const double slack = options.filter_memory_bytes == 0 ? kSlack : 1;
+  const double left =
+      slack * budget * static_cast<double>(total) - UsedBits(options, version, plan);
   const double affordable = left / static_cast<double>(written);
   // One of the policy's size may always be had: what was overspent elsewhere comes back
   // when it is rewritten.

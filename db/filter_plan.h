@@ -30,8 +30,8 @@ std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Versi
 
 // The context for the filters of tables that a job writes: with the bits per key that
 // the plan for the tree after the job gives them, where options.plan_filter_memory.
-// Never more than the budget of all keys leaves: tables that were moved down without
-// being rewritten have the bits of where they were written.
+// No more than the budget of all keys leaves, and a tenth of it: tables that were moved
+// down without being rewritten have the bits of where they were written.
 // plan null: a flush of flushed_entries.
 FilterContext MakeFilterContext(const Options& options, const Version& version,
                                 const CompactionPlan* plan, uint64_t flushed_entries);

@@ -63,6 +63,8 @@ void BenchSettings::Register(Flags* flags) {
   flags->AddChoice("filter", &filter, {"blocked", "dense", "bloom", "ribbon", "fuse", "none"},
                    "kind of new tables' filters; fuse has 9 bits for each key, whatever "
                    "--bloom_bits is");
+  flags->Add("plan_filter_memory", &plan_filter_memory,
+             "give smaller levels more filter bits for each key, at the same total");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
   flags->Add("db", &db, "directory of the database");
@@ -115,6 +117,7 @@ Options BenchSettings::DbOptions() const {
   options.block_bytes = block_bytes;
   options.compression = compression == "none" ? Compression::kNone : Compression::kSnappy;
   options.filter_policy = FilterPolicyOf(filter, bloom_bits);
+  options.plan_filter_memory = plan_filter_memory;
   options.max_background_jobs = max_background_jobs;
   return options;
 }

@@ -51,6 +51,7 @@ struct BenchSettings {
   int max_background_jobs = 0;
   std::string db;
   bool use_existing_db = false;
+  bool plan_filter_memory = true;
   bool sync = false;
   bool disable_wal = false;
   bool statistics = false;

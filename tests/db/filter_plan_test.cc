@@ -109,10 +109,16 @@ TEST_F(FilterPlanDBTest, NewTablesGetTheirShare) {
   FillTwoLevels();
   std::vector<double> bits = BitsOfLevels();
   EXPECT_NEAR(bits[kNumLevels - 1], 10, 0.3);  // it was alone when it was written
-  EXPECT_NEAR(bits[0], 10, 0.5);               // and left nothing to spend
-  CompactRangeOptions rewrite;
-  rewrite.rewrite_bottommost = true;
-  ASSERT_TRUE(db_->CompactRange(rewrite, nullptr, nullptr).ok());
+  EXPECT_GT(bits[0], 15);
+  EXPECT_LE(50'000 * bits[kNumLevels - 1] + 3'000 * bits[0], 53'000 * 11.1);
+  // What is not rewritten keeps what it had: a sorted load may not end with the bits of
+  // small tables in the last level.
+  for (int i = 0; i < 20; ++i) {
+    Fill(60'000 + i * 1000, 61'000 + i * 1000);
+    ASSERT_TRUE(db_->CompactRange(CompactRangeOptions(), nullptr, nullptr).ok());
+  }
+  bits = BitsOfLevels();
+  EXPECT_LT(bits[kNumLevels - 1], 11.3);
 }
 
 TEST_F(FilterPlanDBTest, ABudgetInBytesIsKept) {

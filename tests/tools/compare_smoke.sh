@@ -39,7 +39,7 @@ document = json.load(open(sys.argv[1]))
 assert set(document) == {"machine", "settings", "workloads"}
 seen = [(entry["name"], entry["cache"]) for entry in document["workloads"]]
 assert len(seen) == len(set(seen))
-reads = ["readrandom", "readmissing", "multiget", "seekrandom", "readseq", "readreverse",
+reads = ["readrandom", "readmissing", "multiget", "multigetmissing", "seekrandom", "readseq", "readreverse",
          "readwhilewriting"]
 writes = ["fillseq", "fillrandom", "fillrandom_quiesced", "overwrite", "overwrite_quiesced"]
 wanted = [(name, "all") for name in writes + reads + ["open"]] + [(name, "64MiB") for name in reads]
