@@ -16,8 +16,8 @@ TableOpener::TableOpener(const Options& options, std::string db_path)
       limiter_(options.file_system, options.max_open_files) {}
 
 absl::StatusOr<const TableReader*> TableOpener::Open(const FileMeta& file) {
-  MutexLock lock(&mu_);
-  // Another thread may have opened it meanwhile. Relaxed: it stored it under mu_.
+  MutexLock lock(&mutexes_[file.number % mutexes_.size()]);
+  // Another thread may have opened it meanwhile. Relaxed: it stored it under the lock.
   if (const TableReader* table = file.table.load(std::memory_order_relaxed); table != nullptr) {
     return table;
   }

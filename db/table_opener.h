@@ -1,6 +1,7 @@
 #ifndef SIEVEDB_DB_TABLE_OPENER_H_
 #define SIEVEDB_DB_TABLE_OPENER_H_
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -37,7 +38,9 @@ class TableOpener {
   const Options& options_;
   const std::string db_path_;
   OpenFileLimiter limiter_;
-  Mutex mu_;  // one table is opened at a time
+  // No table is opened twice at a time. Several, so that a read seldom waits while the
+  // background opens one table after the other, always ready to take the lock again.
+  std::array<Mutex, 16> mutexes_;
 };
 
 }  // namespace sievedb
