@@ -194,7 +194,9 @@ FilterContext MakeFilterContext(const Options& options, const Version& version,
   const double affordable = left / static_cast<double>(written);
   // One of the policy's size may always be had: what was overspent elsewhere comes back
   // when it is rewritten.
-  context.bits_per_key = std::min(planned, std::max(affordable, budget));
+  const double bits = std::min(planned, std::max(affordable, budget));
+  // In sixteenths, so that a plan which changes nothing says exactly that.
+  context.bits_per_key = std::round(bits * 16) / 16;
   return context;
 }
 

@@ -219,7 +219,13 @@ bool TableReader::PrepareStep(const Lookup& lookup, int step, Preparation* prepa
       return true;
     case 4:
       preparation->buffer = parts.cache->Peek(parts.table_id, index.offset(preparation->block));
-      if (preparation->buffer == nullptr) return false;
+      if (preparation->buffer == nullptr) {
+        if (lookup.options.async_io && !lookup.options.cache_only) {
+          const BlockHandle handle = index.handle(preparation->block);
+          parts.file->file().Readahead(handle.offset, handle.size + kBlockTrailerBytes);
+        }
+        return false;
+      }
       Block::PrefetchOutline({preparation->buffer->data(), preparation->buffer->size()});
       return true;
     default:

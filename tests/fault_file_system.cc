@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <map>
 #include <random>
@@ -198,6 +199,7 @@ struct FaultFileSystem::State {
   mutable Mutex mu;
   uint64_t total ABSL_GUARDED_BY(mu) = 0;
   uint64_t failed ABSL_GUARDED_BY(mu) = 0;
+  std::atomic<uint64_t> readaheads{0};
   uint64_t boot_id ABSL_GUARDED_BY(mu);
   bool off ABSL_GUARDED_BY(mu) = false;
   uint64_t operations_to_crash ABSL_GUARDED_BY(mu) = 0;  // 0: never
@@ -222,7 +224,10 @@ class FaultFileSystem::ReadFile final : public RandomAccessFile {
     }
     return base_->Read(offset, n, scratch, result);
   }
-  void Readahead(uint64_t offset, size_t n) const override { base_->Readahead(offset, n); }
+  void Readahead(uint64_t offset, size_t n) const override {
+    state_->readaheads.fetch_add(1, std::memory_order_relaxed);
+    base_->Readahead(offset, n);
+  }
 
  private:
   const std::shared_ptr<State> state_;
@@ -552,6 +557,10 @@ absl::StatusOr<uint64_t> FaultFileSystem::FreeSpaceBytes(const std::string& dire
   MutexLock lock(&state_->mu);
   SIEVEDB_RETURN_IF_ERROR(state_->Check(FileOp::kFreeSpace, directory));
   return state_->base->FreeSpaceBytes(directory);
+}
+
+uint64_t FaultFileSystem::readaheads() const {
+  return state_->readaheads.load(std::memory_order_relaxed);
 }
 
 uint64_t FaultFileSystem::BootId() {

@@ -59,7 +59,7 @@ enum class CrashMode {
 //    one, though that succeeds: so do kernels.
 //  - A failing Close has closed the file. All else that fails has done nothing.
 //  - After PowerOff every operation fails and nothing changes any more.
-//  - Readahead and StartWriteback never fail and are not counted.
+//  - Readahead and StartWriteback never fail and are no operations.
 //
 // Threads: safe. Files may outlive it.
 class FaultFileSystem : public FileSystem {
@@ -92,6 +92,7 @@ class FaultFileSystem : public FileSystem {
 
   uint64_t operations() const;  // so far
   uint64_t operations(FileOp op) const;
+  uint64_t readaheads() const;
   uint64_t faults() const;  // operations that were made to fail
 
   // What a crash now would leave, as a new memory file system without locks. The

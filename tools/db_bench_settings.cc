@@ -65,6 +65,7 @@ void BenchSettings::Register(Flags* flags) {
                    "--bloom_bits is");
   flags->Add("plan_filter_memory", &plan_filter_memory,
              "give smaller levels more filter bits for each key, at the same total");
+  flags->Add("async_io", &async_io, "multireadrandom: let the disk read a batch's blocks together");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
   flags->Add("db", &db, "directory of the database");

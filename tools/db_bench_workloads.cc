@@ -221,7 +221,8 @@ absl::Status DbBench::SeekRandom(BenchThread* thread) {
 }
 
 absl::Status DbBench::MultiReadRandom(BenchThread* thread) {
-  const ReadOptions options;
+  ReadOptions options;
+  options.async_io = settings_.async_io;
   const uint64_t batch_size = settings_.BatchSize(kUsualMultiGet);
   const uint64_t operations = settings_.duration_seconds > 0 ? ~uint64_t{0} : settings_.Reads();
   std::vector<std::string> keys(batch_size);

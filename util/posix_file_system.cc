@@ -230,8 +230,10 @@ class PosixWritableFile final : public WritableFile {
         0) {
       if (errno == EOPNOTSUPP || errno == ENOSYS) return absl::OkStatus();
       const absl::Status status = ErrnoStatus("fallocate", path_, errno);
-      // Some file systems keep what they could reserve before the disk was full.
-      reserved_ = std::max(reserved_, size_ + 1);
+      // Some file systems keep what they could reserve before the disk was full: it is
+      // given back to those who need it now, and again by Close.
+      const uint64_t before = std::max(reserved_, size_);
+      if (::ftruncate(fd_.get(), static_cast<off_t>(before)) != 0) reserved_ = before + 1;
       return status;
     }
     reserved_ = std::max(reserved_, bytes);

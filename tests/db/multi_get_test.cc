@@ -1,3 +1,4 @@
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -6,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
 #include "tests/db/db_test_util.h"
+#include "tests/fault_file_system.h"
 
 namespace sievedb {
 namespace {
@@ -107,6 +109,37 @@ TEST_F(MultiGetTest, GivesAnErrorToTheKeysItConcerns) {
   EXPECT_GE(damaged, 1u);
   EXPECT_LT(damaged, keys.size() / 2);
   EXPECT_TRUE(absl::IsNotFound(statuses.back())) << statuses.back();
+}
+
+TEST_F(MultiGetTest, AsyncIoTellsOfTheBlocksThatAreNotCached) {
+  const auto counting = std::make_shared<FaultFileSystem>(options_.file_system, "/");
+  options_.file_system = counting;
+  Open();
+  Fill(0, 3000);
+  ASSERT_TRUE(db_->CompactRange(CompactRangeOptions(), nullptr, nullptr).ok());
+  std::vector<std::string> keys;
+  for (int i = 0; i < 3000; i += 100) keys.push_back(Key(i));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  std::vector<PinnedValue> values(keys.size());
+  std::vector<absl::Status> statuses(keys.size());
+  ReadOptions options;
+  options.fill_cache = false;
+  const uint64_t before = counting->readaheads();
+  db_->MultiGet(options, views, absl::MakeSpan(values), absl::MakeSpan(statuses));
+  EXPECT_EQ(counting->readaheads(), before);
+  options.async_io = true;
+  db_->MultiGet(options, views, absl::MakeSpan(values), absl::MakeSpan(statuses));
+  EXPECT_GE(counting->readaheads(), before + keys.size() / 2);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_TRUE(statuses[i].ok()) << statuses[i];
+    EXPECT_EQ(values[i].view(), Value(static_cast<int>(i) * 100));
+  }
+  // What is cached needs no disk.
+  options.fill_cache = true;
+  db_->MultiGet(options, views, absl::MakeSpan(values), absl::MakeSpan(statuses));
+  const uint64_t after = counting->readaheads();
+  db_->MultiGet(options, views, absl::MakeSpan(values), absl::MakeSpan(statuses));
+  EXPECT_EQ(counting->readaheads(), after);
 }
 
 }  // namespace
