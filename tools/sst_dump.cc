@@ -8,11 +8,15 @@
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "tools/filter_audit.h"
+#include "tools/filter_levels.h"
+#include "tools/filter_svg.h"
 #include "tools/flags.h"
 #include "tools/sst_dump_filter.h"
 #include "tools/table_files.h"
 #include "util/compression.h"
 #include "util/escape.h"
+#include "util/file_util.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -27,17 +31,27 @@ struct Settings {
   std::string key;
   uint64_t limit = 0;
   uint64_t absent_keys = 1'000'000;
+  std::string svg;
+  std::string audit;
   bool hex = false;
   bool json = false;
   // Decoded.
   std::optional<std::string> from_key;
   std::optional<std::string> to_key;
   std::optional<std::string> probe_key;
+  std::optional<AuditKeys> audit_keys;
+  bool by_level = false;  // several tables were named, or a directory of them
 };
 
 class Dump {
  public:
-  explicit Dump(const Settings& settings) : settings_(settings) {}
+  explicit Dump(const Settings& settings) : settings_(settings) {
+    if (!settings.audit_keys.has_value()) return;
+    audit_keys_ = settings.audit_keys->keys;
+    audit_.keys_path = settings.audit;
+    audit_.lines = settings.audit_keys->lines;
+    audit_.keys = audit_keys_.size();
+  }
 
   absl::Status Run(const std::string& path) {
     SIEVEDB_ASSIGN_OR_RETURN(const OpenedTable table, OpenTableFile(path));
@@ -49,8 +63,15 @@ class Dump {
     return Filter(table);
   }
 
-  void Finish() {
+  // What is told of all tables together. Returns the first thing wrong with it.
+  absl::Status Finish() {
+    absl::Status status;
+    if (settings_.by_level) FinishLevels();
+    if (settings_.audit_keys.has_value()) status.Update(FinishAudit());
+    if (!settings_.svg.empty()) status.Update(FinishSvg());
+    status.Update(places_.status());
     if (settings_.json) std::printf("%s\n", Text(all_).c_str());
+    return status;
   }
 
   // A table that could not be reported, among others.
@@ -227,12 +248,17 @@ class Dump {
   absl::Status Filter(const OpenedTable& table) {
     if (settings_.probe_key.has_value()) return FilterKey(table);
     SIEVEDB_ASSIGN_OR_RETURN(const FilterReport r, ReportFilter(table, settings_.absent_keys));
+    TablePlace place;
+    if (settings_.by_level || settings_.audit_keys.has_value()) place = places_.Of(table.path);
+    SIEVEDB_RETURN_IF_ERROR(KeepForAll(table, r, place));
     if (settings_.json) {
       Add({{"file", table.path},
+           {"level", LevelJson(place.level)},
            {"present", r.present},
            {"problem", r.problem},
            {"kind", r.kind},
            {"bits_per_key", r.bits_per_key},
+           {"bits_per_key_used", r.bits_per_key_used},
            {"probes", r.probes},
            {"keys", r.keys},
            {"blocks", r.blocks},
@@ -257,6 +283,59 @@ class Dump {
     return absl::OkStatus();
   }
 
+  // What the levels, the audit and the picture need of this table.
+  absl::Status KeepForAll(const OpenedTable& table, const FilterReport& r,
+                          const TablePlace& place) {
+    const double expected_fpr = r.present ? r.expected_fpr : 1;
+    filters_.push_back({place, r.present_keys, r.present ? r.bytes : 0, expected_fpr});
+    if (!settings_.svg.empty() && r.present &&
+        (!drawn_.has_value() || r.bytes > drawn_->report.bytes)) {
+      drawn_ = Drawn{table.path, r, BlockSetBits(*table.reader)};
+    }
+    if (!settings_.audit_keys.has_value()) return absl::OkStatus();
+    AuditRow row{table.path, place, {}, {}};
+    SIEVEDB_ASSIGN_OR_RETURN(row.counts, AuditTable(table, expected_fpr, &audit_keys_));
+    row.random.said_no = r.absent_keys - r.false_positives;
+    row.random.maybe_absent = r.false_positives;
+    row.random.expected_false = expected_fpr * static_cast<double>(r.absent_keys);
+    audit_.tables.push_back(std::move(row));
+    return absl::OkStatus();
+  }
+
+  void FinishLevels() {
+    for (DatabaseFilters& database : SumFilters(filters_)) {
+      database.manifest_tables = places_.TablesOf(database.database);
+      if (settings_.json) {
+        Add(DatabaseFiltersJson(database));
+      } else {
+        std::fputs(DatabaseFiltersText(database).c_str(), stdout);
+      }
+    }
+  }
+
+  absl::Status FinishAudit() {
+    if (settings_.json) {
+      Add({{"audit", AuditJson(audit_)}});
+    } else {
+      std::fputs(AuditText(audit_).c_str(), stdout);
+    }
+    return AuditStatus(audit_);
+  }
+
+  absl::Status FinishSvg() {
+    if (!drawn_.has_value()) return absl::NotFoundError("no table has a filter to draw");
+    const std::string svg = DrawFilter(drawn_->path, drawn_->report, drawn_->block_bits);
+    const std::shared_ptr<FileSystem> file_system = PosixFileSystem();
+    SIEVEDB_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
+                             file_system->NewWritableFile(settings_.svg));
+    SIEVEDB_RETURN_IF_ERROR(file->Append(svg));
+    SIEVEDB_RETURN_IF_ERROR(file->Close());
+    if (!settings_.json) {
+      std::printf("drew the filter of %s in %s\n", drawn_->path.c_str(), settings_.svg.c_str());
+    }
+    return absl::OkStatus();
+  }
+
   static void PrintFilter(const OpenedTable& table, const FilterReport& r) {
     std::string text = table.path + "\n";
     if (!r.present) {
@@ -264,9 +343,8 @@ class Dump {
                             r.problem, r.present_keys);
     } else {
       absl::StrAppendFormat(&text, "  kind            %s\n", r.kind);
-      absl::StrAppendFormat(
-          &text, "  bits per key    %.2f asked for, %.2f in the file\n", r.bits_per_key,
-          r.keys == 0 ? 0.0 : 8.0 * static_cast<double>(r.bytes) / static_cast<double>(r.keys));
+      absl::StrAppendFormat(&text, "  bits per key    %.2f asked for, %.2f in the file\n",
+                            r.bits_per_key, r.bits_per_key_used);
       absl::StrAppendFormat(&text, "  probes          %d\n", r.probes);
       absl::StrAppendFormat(&text, "  keys            %d\n", r.keys);
       if (r.blocks > 0) {
@@ -320,8 +398,20 @@ class Dump {
     return absl::OkStatus();
   }
 
+  struct Drawn {
+    std::string path;
+    FilterReport report;
+    std::vector<int> block_bits;
+  };
+
   const Settings& settings_;
   Json all_ = Json::array();
+  // Of --command=filter.
+  TablePlaces places_;
+  std::vector<PlacedFilter> filters_;
+  std::optional<Drawn> drawn_;  // the largest filter so far
+  std::vector<std::string> audit_keys_;
+  Audit audit_;
 };
 
 // A key on the command line: escaped as it is printed, or hex.
@@ -332,12 +422,26 @@ absl::Status DecodeKey(const Flags& flags, const char* name, const std::string& 
   return absl::OkStatus();
 }
 
+// What is wrong with flags that are each right; empty where nothing is.
+std::string WrongCombination(const Flags& flags, const Settings& settings) {
+  for (const char* name : {"svg", "audit"}) {
+    if (!flags.WasGiven(name)) continue;
+    if (settings.command != "filter") {
+      return absl::StrFormat("--%s goes with --command=filter", name);
+    }
+    if (flags.WasGiven("key")) return absl::StrFormat("--%s and --key exclude each other", name);
+  }
+  if (flags.WasGiven("svg") && settings.svg.empty()) return "--svg: no file is named";
+  if (flags.WasGiven("audit") && settings.audit.empty()) return "--audit: no file is named";
+  return "";
+}
+
 int Main(int argc, char** argv) {
   Settings settings;
   Flags flags("sst_dump", "[flags] FILE|DIR...",
               "Looks into table files: check (footer, index, properties, filter load), scan "
               "(entries), raw (blocks), verify (read and check every block), properties, filter "
-              "(what the Bloom filter promises and does).");
+              "(what each table's filter and each level's filters promise and do).");
   flags.AddChoice("command", &settings.command,
                   {"check", "scan", "raw", "verify", "properties", "filter"}, "what to do");
   flags.Add("from", &settings.from, "scan: first user key");
@@ -345,6 +449,9 @@ int Main(int argc, char** argv) {
   flags.Add("limit", &settings.limit, "scan, raw: at most so many lines a table; 0: all");
   flags.Add("key", &settings.key, "filter: what the filter says of this user key");
   flags.Add("absent_keys", &settings.absent_keys, "filter: random absent keys to measure with");
+  flags.Add("svg", &settings.svg, "filter: draw the largest of the tables' filters in this file");
+  flags.Add("audit", &settings.audit,
+            "filter: ask for the keys in this file, one a line, and check each answer");
   flags.Add("hex", &settings.hex, "keys and values in hexadecimal, given and shown");
   flags.Add("json", &settings.json, "print JSON");
   if (const std::optional<int> exit_code = flags.ParseOrExit(argc, argv)) return *exit_code;
@@ -355,8 +462,19 @@ int Main(int argc, char** argv) {
     status = DecodeKey(flags, "key", settings.key, settings.hex, &settings.probe_key);
   if (!status.ok()) return ExitUsage("sst_dump", std::string(status.message()));
 
+  if (const std::string wrong = WrongCombination(flags, settings); !wrong.empty()) {
+    return ExitUsage("sst_dump", wrong);
+  }
   const absl::StatusOr<std::vector<std::string>> files = ListTableFiles(flags.positional());
   if (!files.ok()) return ExitFailure("sst_dump", files.status());
+  // A directory stands for its files, so it is not among them.
+  settings.by_level = settings.command == "filter" && !settings.probe_key.has_value() &&
+                      (files->size() > 1 || *files != flags.positional());
+  if (flags.WasGiven("audit")) {
+    absl::StatusOr<AuditKeys> keys = ReadAuditKeys(settings.audit, settings.hex);
+    if (!keys.ok()) return ExitFailure("sst_dump", keys.status());
+    settings.audit_keys = *std::move(keys);
+  }
   Dump dump(settings);
   absl::Status first_failure;
   size_t failures = 0;
@@ -367,8 +485,10 @@ int Main(int argc, char** argv) {
     first_failure.Update(result);
     ++failures;
   }
-  dump.Finish();
-  if (failures == 0) return ExitAfterOutput("sst_dump");
+  const absl::Status finished = dump.Finish();
+  if (failures == 0) {
+    return finished.ok() ? ExitAfterOutput("sst_dump") : ExitFailure("sst_dump", finished);
+  }
   if (files->size() == 1) return ExitFailure("sst_dump", first_failure);
   return ExitFailure("sst_dump",
                      absl::Status(first_failure.code(),

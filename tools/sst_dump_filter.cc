@@ -23,6 +23,7 @@ struct Blocks {
 
   explicit operator bool() const { return data != nullptr; }
   const char* At(uint64_t i) const { return data + i * BlockedBloom::kBlockBytes; }
+  int Bits() const { return dense ? DenseBlockedBloom::kProbedBits : BlockedBloom::kProbedBits; }
   int SetBits(uint64_t i) const {
     return static_cast<int>(dense ? DenseBlockedBloom::CountSetBits(At(i), 1)
                                   : BlockedBloom::CountSetBits(At(i), 1));
@@ -51,9 +52,7 @@ Blocks BlocksOf(const TableReader& table) {
   return blocks;
 }
 
-void CountBlockBits(const Blocks& blocks, FilterReport* report) {
-  std::vector<int> bits(blocks.count);
-  for (uint64_t i = 0; i < blocks.count; ++i) bits[i] = blocks.SetBits(i);
+void CountBlockBits(std::vector<int> bits, FilterReport* report) {
   std::sort(bits.begin(), bits.end());
   report->block_bits_min = bits.front();
   report->block_bits_median = bits[bits.size() / 2];
@@ -74,8 +73,8 @@ absl::Status AskForPresentKeys(const TableReader& table, FilterReport* report) {
   return it->status();
 }
 
-// Keys of 24 random bytes: none of them is in any table.
-double MeasureFpr(const TableReader& table, uint64_t count) {
+// How many of count keys of 24 random bytes, none of which is in any table, are "maybe".
+uint64_t CountFalsePositives(const TableReader& table, uint64_t count) {
   BenchRandom random(20260101);
   uint64_t maybe = 0;
   char key[24];
@@ -83,7 +82,11 @@ double MeasureFpr(const TableReader& table, uint64_t count) {
     for (size_t at = 0; at < sizeof(key); at += 8) EncodeFixed64(key + at, random.Next());
     if (table.MayContain(Hash64({key, sizeof(key)}))) ++maybe;
   }
-  return count == 0 ? 0 : static_cast<double>(maybe) / static_cast<double>(count);
+  return maybe;
+}
+
+double Ratio(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
 }  // namespace
@@ -98,18 +101,29 @@ absl::StatusOr<FilterReport> ReportFilter(const OpenedTable& table, uint64_t abs
   if (reader.filter() == nullptr) return report;
   report.present = true;
   const FilterFigures figures = reader.filter()->Figures();
+  report.filter_kind = reader.filter_kind();
   report.bits_per_key = figures.bits_per_key;
   report.probes = figures.probes;
   report.keys = figures.keys;
+  report.bits_per_key_used = 8 * Ratio(report.bytes, report.keys);
   report.blocks = figures.blocks;
-  report.fill_ratio =
-      figures.bits == 0 ? 0
-                        : static_cast<double>(figures.bits_set) / static_cast<double>(figures.bits);
+  report.fill_ratio = Ratio(figures.bits_set, figures.bits);
   report.expected_fpr = figures.expected_fpr;
   report.absent_keys = absent_keys;
-  report.measured_fpr = MeasureFpr(reader, absent_keys);
-  if (const Blocks blocks = BlocksOf(reader)) CountBlockBits(blocks, &report);
+  report.false_positives = CountFalsePositives(reader, absent_keys);
+  report.measured_fpr = Ratio(report.false_positives, absent_keys);
+  if (const Blocks blocks = BlocksOf(reader)) {
+    report.bits_per_block = static_cast<uint64_t>(blocks.Bits());
+    CountBlockBits(BlockSetBits(reader), &report);
+  }
   return report;
+}
+
+std::vector<int> BlockSetBits(const TableReader& table) {
+  const Blocks blocks = BlocksOf(table);
+  std::vector<int> bits(blocks.count);
+  for (uint64_t i = 0; i < blocks.count; ++i) bits[i] = blocks.SetBits(i);
+  return bits;
 }
 
 absl::StatusOr<FilterKeyReport> ReportFilterKey(const OpenedTable& table, std::string_view key) {

@@ -17,24 +17,31 @@ struct FilterReport {
   bool present = false;
   std::string problem;  // why it is not used, where it is there and damaged
   std::string kind;
-  double bits_per_key = 0;
+  uint8_t filter_kind = 0;       // util/filter_kinds.h
+  double bits_per_key = 0;       // asked for when it was built
+  double bits_per_key_used = 0;  // of the filter block, for each key added
   int probes = 0;
   uint64_t keys = 0;
   uint64_t blocks = 0;
-  uint64_t bytes = 0;     // of the filter block
-  double fill_ratio = 0;  // bits set of all bits
+  uint64_t bits_per_block = 0;  // that are probed; 0 where the kind has no blocks
+  uint64_t bytes = 0;           // of the filter block
+  double fill_ratio = 0;        // bits set of all bits
   // Bits set in a 512-bit block; 0 where the kind has no blocks.
   int block_bits_min = 0, block_bits_median = 0, block_bits_max = 0;
   double expected_fpr = 0;  // from the bits really set
   double measured_fpr = 0;  // with absent_keys random keys
   uint64_t absent_keys = 0;
-  uint64_t present_keys = 0;  // distinct user keys of the table, every one asked for
-  uint64_t denied_keys = 0;   // of them; anything but 0 would be a bug
+  uint64_t false_positives = 0;  // of absent_keys
+  uint64_t present_keys = 0;     // distinct user keys of the table, every one asked for
+  uint64_t denied_keys = 0;      // of them; anything but 0 would be a bug
 };
 
 // Reads every key of the table, and asks the filter for each of them and for
 // absent_keys that are not there. Errors: those of reading the table.
 absl::StatusOr<FilterReport> ReportFilter(const OpenedTable& table, uint64_t absent_keys);
+
+// The bits set of each block, in order. Empty where the filter has no blocks.
+std::vector<int> BlockSetBits(const TableReader& table);
 
 // What the filter says of one key.
 struct FilterKeyReport {
