@@ -13,6 +13,19 @@ namespace {
 
 constexpr double kLn2 = std::numbers::ln2;
 
+// ln(n!) for a whole n. Not lgamma, which writes a global variable that another thread
+// may be writing.
+double LogFactorial(double n) {
+  if (n < 32) {
+    double sum = 0;
+    for (double i = 2; i <= n; ++i) sum += std::log(i);
+    return sum;
+  }
+  // Stirling's series: right to 1e-12 from here on.
+  return (n + 0.5) * std::log(n) - n + 0.5 * std::log(2 * std::numbers::pi) + 1 / (12 * n) -
+         1 / (360 * n * n * n);
+}
+
 // The false-positive rate of one block of 512 bits that holds keys keys: the mean
 // of (set/512)^probes, where set is the number of different bits that
 // n = keys * probes independent probes hit.
@@ -66,7 +79,7 @@ double FilterSizing::ExpectedBlockedFpr(double bits_per_key, int probes) {
   const double mean = BlockedBloom::kBlockBits / bits_per_key;
   const double reach = 12 * std::sqrt(mean) + 30;
   const double first = std::max(0.0, std::floor(mean - reach));
-  double weight = std::exp(-mean + first * std::log(mean) - std::lgamma(first + 1));
+  double weight = std::exp(-mean + first * std::log(mean) - LogFactorial(first));
   double sum = 0;
   for (double load = first; load <= mean + reach; ++load) {
     sum += weight * InBlockFpr(load, probes);
