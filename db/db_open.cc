@@ -263,20 +263,20 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
       before.file_number >= versions_->log_number() && before.end > kLogHeaderBytes;
   if (needs_predecessor &&
       (before.file_number != replay->end.file_number || before.end > replay->end.end)) {
-    // A reader beside a writer may have read a MANIFEST that was replaced since. It
-    // tries again.
-    if (before.file_number > replay->end.file_number &&
-        options_.wal_recovery == WalRecovery::kStrict) {
-      return absl::DataLossError(absl::StrFormat(
-          "%s: offset 24: it continues WAL %06d, which is missing", path, before.file_number));
-    }
-    // WALs are synced in order.
-    SIEVEDB_ASSIGN_OR_RETURN(const bool was_synced, reader->SyncedBytesFollow());
-    if (was_synced && options_.wal_recovery == WalRecovery::kStrict) {
-      return absl::DataLossError(
-          absl::StrFormat("%s: offset %d: expected records to offset %d, which were synced, found "
-                          "the end of them",
-                          WalFileName(path_, before.file_number), replay->end.end, before.end));
+    if (options_.wal_recovery == WalRecovery::kStrict) {
+      // A reader beside a writer may have read a MANIFEST that was replaced since. It
+      // tries again.
+      if (before.file_number > replay->end.file_number) {
+        return absl::DataLossError(absl::StrFormat(
+            "%s: offset 24: it continues WAL %06d, which is missing", path, before.file_number));
+      }
+      // WALs are synced in order.
+      SIEVEDB_ASSIGN_OR_RETURN(const bool was_synced, reader->SyncedBytesFollow());
+      if (was_synced) {
+        return absl::DataLossError(absl::StrFormat(
+            "%s: offset %d: expected records to offset %d, which were synced, found their end",
+            WalFileName(path_, before.file_number), replay->end.end, before.end));
+      }
     }
     event_log_->Write(absl::StrFormat(
         "recovery ends at WAL %06d: its predecessor %06d has %d bytes of records, it had %d",

@@ -111,7 +111,7 @@ struct LogReader::Rep {
   }
 
   absl::Status ReadFileHeader();
-  absl::Status JudgeHeader(std::string_view header, const absl::Status& damage);
+  absl::Status JudgeHeader(std::string_view header, bool as_before, const absl::Status& damage);
   absl::StatusOr<bool> Next(std::string_view* payload);
   absl::StatusOr<bool> EndAt(const std::optional<RecordHeader>& header, std::string_view expected,
                              std::string_view found);
@@ -155,7 +155,7 @@ absl::Status LogReader::Rep::ReadFileHeader() {
     const absl::Status damage =
         Error(absl::StatusCode::kDataLoss, 0, absl::StrFormat("the magic \"%s\"", magic),
               absl::StrFormat("\"%s\"", Escape(found_magic)));
-    return IsCutOffMagic(header) ? JudgeHeader(header, damage) : damage;
+    return IsCutOffMagic(header) ? JudgeHeader(header, AllZero(header), damage) : damage;
   }
   const uint32_t version = DecodeFixed32(header.data() + 8);
   const uint64_t found_check = DecodeFixed64(header.data() + 48);
@@ -172,9 +172,10 @@ absl::Status LogReader::Rep::ReadFileHeader() {
     }
   }
   if (found_check != expected_check) {
-    return JudgeHeader(header, Error(absl::StatusCode::kDataLoss, 48,
-                                     absl::StrFormat("file header checksum %016x", expected_check),
-                                     absl::StrFormat("%016x", found_check)));
+    return JudgeHeader(header, /*as_before=*/false,
+                       Error(absl::StatusCode::kDataLoss, 48,
+                             absl::StrFormat("file header checksum %016x", expected_check),
+                             absl::StrFormat("%016x", found_check)));
   }
   if (version != kLogFormatVersion) {
     return Error(absl::StatusCode::kDataLoss, 8,
@@ -193,7 +194,7 @@ absl::Status LogReader::Rep::ReadFileHeader() {
     const absl::Status damage =
         Error(absl::StatusCode::kDataLoss, 16, absl::StrFormat("file number %d", file_number),
               absl::StrFormat("%d", found_number));
-    return found_number < file_number ? JudgeHeader(header, damage) : damage;
+    return found_number < file_number ? JudgeHeader(header, /*as_before=*/true, damage) : damage;
   }
   predecessor.file_number = DecodeFixed64(header.data() + 24);
   predecessor.end = DecodeFixed64(header.data() + 32);
@@ -206,17 +207,20 @@ absl::Status LogReader::Rep::ReadFileHeader() {
 // The header is not one of this life. That is what a crash leaves that came before
 // the new header was on the disk: zeros, or (only WALs are recycled) an earlier
 // life's header, perhaps begun to be overwritten. But where this life has a record,
-// its header was whole once; that it is lost is damage, unless a crash of the machine
-// may have kept just the later pages. Whether there was one the header would tell.
-absl::Status LogReader::Rep::JudgeHeader(std::string_view header, const absl::Status& damage) {
+// its header was whole once; that it is lost is damage. Unless the sector is as it was
+// before (as_before): a crash of the machine may have kept just the later ones, of
+// which then none says that something was synced.
+absl::Status LogReader::Rep::JudgeHeader(std::string_view header, bool as_before,
+                                         const absl::Status& damage) {
   if (kind != LogKind::kWal && !AllZero(header)) return damage;
-  if (kind == LogKind::kWal && boot_id != 0) {
-    SIEVEDB_ASSIGN_OR_RETURN(const bool was_synced, FindSyncedBytes(kLogHeaderBytes));
-    if (was_synced) return damage;
+  bool damaged = false;
+  if (as_before && kind == LogKind::kWal && boot_id != 0) {
+    SIEVEDB_ASSIGN_OR_RETURN(damaged, FindSyncedBytes(kLogHeaderBytes));
   } else {
     SIEVEDB_ASSIGN_OR_RETURN(const std::optional<uint64_t> record, FindRecord(kLogHeaderBytes));
-    if (record.has_value()) return damage;
+    damaged = record.has_value();
   }
+  if (damaged) return damage;
   ended = true;
   return absl::OkStatus();
 }

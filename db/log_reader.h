@@ -32,8 +32,8 @@ class LogReader {
   // whose creation a crash cut off: it has no records. So is a WAL whose header is
   // still, wholly or in its second part, that of an earlier life (a smaller
   // number). All that only where no whole record of this life is in the file, or,
-  // with a boot_id, none that says that something was synced; where one is, the
-  // header was damaged.
+  // with a boot_id and a header that is zeros or wholly an earlier life's, none that
+  // says that something was synced; where one is, the header was damaged.
   static absl::StatusOr<std::unique_ptr<LogReader>> Open(std::unique_ptr<RandomAccessFile> file,
                                                          uint64_t file_bytes,
                                                          const std::string& path, LogKind kind,

@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "db/file_names.h"
 #include "db/log_format.h"
+#include "db/log_writer.h"
+#include "db/write_batch_internal.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
@@ -101,6 +104,48 @@ TEST_F(DBOpenTest, ATornTailIsCutAndTheRestIsKept) {
   ASSERT_TRUE(Put("c", "3").ok());
   Open();
   EXPECT_EQ(Scan(), "a=1 c=3 ");
+}
+
+// A sync covers all WALs up to then. So an older one whose tail is gone was damaged
+// where a newer one says that something was synced, and torn where it does not.
+TEST_F(DBOpenTest, AnOlderWalWithoutItsTailIsDamageWhereANewerOneWasSynced) {
+  for (const bool sync : {false, true}) {
+    SCOPED_TRACE(sync ? "the newer WAL was synced" : "nothing was synced");
+    Open();
+    ASSERT_TRUE(Put("a", "1").ok());
+    ASSERT_TRUE(Put("b", "2").ok());
+    const uint64_t last = db_->LatestSequence();
+    db_ = nullptr;
+    const std::string older = FilesEndingWith(".wal").back();
+    const uint64_t number = ParseFileName(older.substr(std::string("/db/").size()))->number;
+    const std::string bytes = ReadFile(older);
+    const uint64_t end = bytes.size() - kLogRecordHeaderBytes;  // without what ends it
+
+    // The next one, as it would be after a memtable switch and a crash.
+    auto writer =
+        LogWriter::Create(*options_.file_system->NewWritableFile(WalFileName("/db", number + 100)),
+                          LogKind::kWal, number + 100, {number, end});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const absl::Status synced = sync ? (*writer)->Sync() : absl::OkStatus();
+    ASSERT_TRUE(synced.ok()) << synced;
+    WriteBatch batch;
+    batch.Put("c", "3");
+    WriteBatchInternal::SetSequence(&batch, last + 1);
+    ASSERT_TRUE((*writer)->AddRecord(WriteBatchInternal::Bytes(batch)).ok());
+    WriteFile(older, bytes.substr(0, end - 3));
+
+    if (sync) {
+      const absl::Status status = DB::Open(options_, "/db").status();
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr(older), HasSubstr("which were synced")));
+      options_.wal_recovery = WalRecovery::kSalvage;
+    }
+    Open();
+    EXPECT_EQ(Scan(), "a=1 ");
+    db_ = nullptr;
+    ASSERT_TRUE(DestroyDB(options_, "/db").ok());
+  }
 }
 
 TEST_F(DBOpenTest, DamageBeforeTheTailOfAWalIsDataLoss) {

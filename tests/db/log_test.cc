@@ -441,6 +441,30 @@ TEST(LogTest, HolesAfterARestartOfTheMachineEndTheLogWhereNothingBehindWasSynced
   }
 }
 
+// A sector that did not come to the disk is as it was before: zeros, or an earlier
+// life's. Anything else in the header's place is damage, whatever machine looks.
+TEST(LogTest, HeaderThatIsLostEndsTheLogOnlyWhereACrashMayHaveLostIt) {
+  const std::vector<std::string> records = RandomRecords(10, 5, 60);
+  constexpr uint64_t kHere = 12;  // boot ids
+  for (const size_t synced : {size_t{0}, size_t{3}}) {
+    SCOPED_TRACE(absl::StrFormat("%d records were synced", synced));
+    const Log log = Write(records, {}, LogKind::kWal, kNumber, {}, /*boot_id=*/11, synced);
+    const std::string rest = log.bytes.substr(kLogHeaderBytes);
+    const Log old = Write({}, {}, LogKind::kWal, 3);
+    for (const std::string& header : {std::string(kLogHeaderBytes, '\0'), old.bytes}) {
+      const Reading reading = Read(header + rest, LogKind::kWal, kNumber, kHere);
+      EXPECT_EQ(absl::IsDataLoss(reading.status), synced > 0) << reading.status;
+      EXPECT_TRUE(reading.records.empty());
+      EXPECT_TRUE(absl::IsDataLoss(Read(header + rest).status));
+    }
+    for (size_t at = 0; at < kLogHeaderBytes; ++at) {
+      std::string bytes = log.bytes;
+      bytes[at] = static_cast<char>(bytes[at] ^ 4);
+      EXPECT_FALSE(Read(bytes, LogKind::kWal, kNumber, kHere).status.ok()) << at;
+    }
+  }
+}
+
 TEST(LogTest, CloseEndsALogSoThatItsLastRecordIsCheckedToo) {
   const auto fs = NewMemoryFileSystem();
   auto writer = LogWriter::Create(fs->NewWritableFile("/log").value(), LogKind::kWal, kNumber);
