@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -224,14 +226,14 @@ class PosixWritableFile final : public WritableFile {
   absl::Status Preallocate(uint64_t bytes) override {
     assert(!closed_ && mapping_ == nullptr);
 #ifdef __linux__
-    if (bytes == 0) return absl::OkStatus();
+    if (bytes == 0 || bytes > FileSizeLimit()) return absl::OkStatus();
     bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     if (RetryInterrupted([&] { return ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)); }) !=
         0) {
       if (errno == EOPNOTSUPP || errno == ENOSYS) return absl::OkStatus();
       const absl::Status status = ErrnoStatus("fallocate", path_, errno);
-      // Some file systems keep what they could reserve before the disk was full: it is
-      // given back to those who need it now, and again by Close.
+      // Some file systems keep what they could reserve before the disk was full: others
+      // need it now.
       const uint64_t before = std::max(reserved_, size_);
       if (::ftruncate(fd_.get(), static_cast<off_t>(before)) != 0) reserved_ = before + 1;
       return status;
@@ -271,6 +273,13 @@ class PosixWritableFile final : public WritableFile {
     // The descriptor's own offset is not moved by what goes through the mapping.
     return mapped_ == 0 ? ::write(fd_.get(), data.data(), data.size())
                         : ::pwrite(fd_.get(), data.data(), data.size(), static_cast<off_t>(size_));
+  }
+
+  // Of the process. Growing a file beyond it is answered by a signal.
+  static uint64_t FileSizeLimit() {
+    struct rlimit limit;
+    const bool known = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return known ? uint64_t{limit.rlim_cur} : std::numeric_limits<uint64_t>::max();
   }
 
   void Map(uint64_t bytes) {

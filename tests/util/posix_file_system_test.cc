@@ -476,6 +476,21 @@ TEST(PosixFileSystemTest, WriteBeyondTheFileSizeLimitIsAnError) {
   EXPECT_EQ(PosixFileSystem()->FileSize(path).value(), 1000u);
 }
 
+TEST(PosixFileSystemTest, PreallocationBeyondTheFileSizeLimitIsLeftOut) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/a";
+  // Growing the file would send SIGXFSZ, which ends the process.
+  Child child([&](int report) {
+    const rlimit limit{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
+    auto file = PosixFileSystem()->NewWritableFile(path);
+    if (!file.ok() || !(*file)->Preallocate(8 << 20).ok()) ::_exit(1);
+    WriteText(report, (*file)->Append("abc").ToString());
+  });
+  EXPECT_EQ(child.Read(), "OK");
+  EXPECT_EQ(PosixFileSystem()->FileSize(path).value(), 3u);
+}
+
 TEST(PosixFileSystemTest, NewFilesFollowTheUmask) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/a";
