@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "sievedb/filter.h"
 #include "table/table_reader.h"
 
@@ -57,46 +60,53 @@ double BudgetPerKey(const Options& options, const FilterContext& context, uint64
          static_cast<double>(std::max<uint64_t>(keys, 1));
 }
 
-LevelKeys KeysOf(const Version& version) {
+// The keys of each level; level 0: of all its tables.
+using LevelKeys = std::array<uint64_t, kNumLevels>;
+
+using FileSet = absl::flat_hash_set<const FileMeta*>;
+
+// What a tree without some of its tables has.
+struct Tree {
   LevelKeys keys{};
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileRef& file : version.files(level))
-      keys[static_cast<size_t>(level)] += file->entries;
-  }
-  return keys;
+  size_t level0_tables = 0;
+  double filter_bits = 0;
+};
+
+// One of a table that is not open counts as the policy makes it.
+double FilterBits(const Options& options, const FileMeta& file) {
+  const TableReader* const table = file.table.load(std::memory_order_acquire);
+  return table != nullptr ? 8.0 * static_cast<double>(table->FilterMemoryBytes())
+                          : options.filter_policy->BitsPerKey(FilterContext()) *
+                                static_cast<double>(file.entries);
 }
 
-// The runs of a tree whose level 0 has level0_tables.
-std::vector<uint64_t> RunsOf(const LevelKeys& keys, size_t level0_tables) {
+Tree Without(const Options& options, const Version& version, const FileSet& gone) {
+  Tree tree;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version.files(level)) {
+      if (gone.contains(file.get())) continue;
+      tree.keys[static_cast<size_t>(level)] += file->entries;
+      tree.filter_bits += FilterBits(options, *file);
+      if (level == 0) ++tree.level0_tables;
+    }
+  }
+  return tree;
+}
+
+// Level 0's tables first; they count as equally large.
+std::vector<uint64_t> RunsOf(const Tree& tree) {
   std::vector<uint64_t> runs;
-  for (size_t i = 0; i < level0_tables; ++i) runs.push_back(keys[0] / level0_tables);
-  for (size_t level = 1; level < keys.size(); ++level) {
-    if (keys[level] > 0) runs.push_back(keys[level]);
+  for (size_t i = 0; i < tree.level0_tables; ++i) {
+    runs.push_back(tree.keys[0] / tree.level0_tables);
+  }
+  for (size_t level = 1; level < tree.keys.size(); ++level) {
+    if (tree.keys[level] > 0) runs.push_back(tree.keys[level]);
   }
   return runs;
 }
 
-// What the filters of tables take that a job does not read. One of a table that is not
-// open counts as the policy makes it.
-double UsedBits(const Options& options, const Version& version, const CompactionPlan* plan) {
-  const auto is_input = [plan](const FileRef& file) {
-    if (plan == nullptr) return false;
-    const auto in = [&](const std::vector<FileRef>& files) {
-      return std::find(files.begin(), files.end(), file) != files.end();
-    };
-    return in(plan->inputs) || in(plan->output_inputs);
-  };
-  double bits = 0;
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileRef& file : version.files(level)) {
-      if (is_input(file)) continue;
-      const TableReader* const table = file->table.load(std::memory_order_acquire);
-      bits += table != nullptr ? 8.0 * static_cast<double>(table->FilterMemoryBytes())
-                               : options.filter_policy->BitsPerKey(FilterContext()) *
-                                     static_cast<double>(file->entries);
-    }
-  }
-  return bits;
+uint64_t Sum(const LevelKeys& keys) {
+  return std::accumulate(keys.begin(), keys.end(), uint64_t{0});
 }
 
 }  // namespace
@@ -129,18 +139,14 @@ std::vector<double> PlanFilterBits(absl::Span<const uint64_t> run_keys, double b
 
 std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Version& version) {
   std::array<double, kNumLevels> result{};
-  if (options.filter_policy == nullptr) return result;
-  const LevelKeys keys = KeysOf(version);
-  uint64_t total = 0;
-  for (const uint64_t n : keys) total += n;
-  const size_t level0_tables = version.files(0).size();
-  const double budget = BudgetPerKey(options, FilterContext(), total);
-  const std::vector<uint64_t> runs = RunsOf(keys, level0_tables);
-  const std::vector<double> bits = PlanFilterBits(runs, budget);
-  size_t run = level0_tables;
-  if (level0_tables > 0) result[0] = bits[0];
-  for (size_t level = 1; level < keys.size(); ++level) {
-    if (keys[level] > 0) result[level] = bits[run++];
+  if (options.filter_policy == nullptr || !options.plan_filter_memory) return result;
+  const Tree tree = Without(options, version, {});
+  const double budget = BudgetPerKey(options, FilterContext(), Sum(tree.keys));
+  const std::vector<double> bits = PlanFilterBits(RunsOf(tree), budget);
+  size_t run = tree.level0_tables;
+  if (run > 0) result[0] = bits[0];
+  for (size_t level = 1; level < result.size(); ++level) {
+    if (tree.keys[level] > 0) result[level] = bits[run++];
   }
   return result;
 }
@@ -152,45 +158,32 @@ FilterContext MakeFilterContext(const Options& options, const Version& version,
   context.bottommost = plan != nullptr && plan->bottommost;
   if (options.filter_policy == nullptr || !options.plan_filter_memory) return context;
 
-  LevelKeys keys = KeysOf(version);
-  size_t level0_tables = version.files(0).size();
   uint64_t written = flushed_entries;
-  if (plan == nullptr) {
-    keys[0] += flushed_entries;
-    ++level0_tables;
-  } else {
-    for (const FileRef& file : plan->inputs) {
-      written += file->entries;
-      keys[static_cast<size_t>(plan->input_level)] -= file->entries;
-      keys[static_cast<size_t>(plan->output_level)] += file->entries;
+  FileSet gone;
+  if (plan != nullptr) {
+    for (const auto* files : {&plan->inputs, &plan->output_inputs}) {
+      for (const FileRef& file : *files) {
+        written += file->entries;
+        gone.insert(file.get());
+      }
     }
-    for (const FileRef& file : plan->output_inputs) written += file->entries;
-    if (plan->input_level == 0) level0_tables -= plan->inputs.size();
   }
   if (written == 0) return context;
-  uint64_t total = 0;
-  for (const uint64_t n : keys) total += n;
+  Tree others = Without(options, version, gone);
+  // A table of level 0 is a run of its own, others are a part of their level's.
+  uint64_t run = written;
+  if (context.level > 0) run += std::exchange(others.keys[static_cast<size_t>(context.level)], 0);
+  std::vector<uint64_t> runs = RunsOf(others);
+  runs.push_back(run);
+  const uint64_t total = Sum(others.keys) + run;
   const double budget = BudgetPerKey(options, context, total);
-  // The new table is one of level 0's, or its level's run; the others stand beside it.
-  std::vector<uint64_t> runs{plan == nullptr ? flushed_entries
-                                             : keys[static_cast<size_t>(context.level)]};
-  LevelKeys others = keys;
-  if (plan == nullptr) {
-    others[0] -= flushed_entries;
-    --level0_tables;
-  } else {
-    others[static_cast<size_t>(context.level)] = 0;
-  }
-  const std::vector<uint64_t> rest = RunsOf(others, level0_tables);
-  runs.insert(runs.end(), rest.begin(), rest.end());
-  const double planned = PlanFilterBits(runs, budget)[0];
+  const double planned = PlanFilterBits(runs, budget).back();
 
   // A tree's largest tables were mostly written when it was smaller, and are rewritten
   // last: until they give up what the plan takes from them, the small ones may take
   // more than there is, but where the user set a limit.
   const double slack = options.filter_memory_bytes == 0 ? kSlack : 1;
-  const double left =
-      slack * budget * static_cast<double>(total) - UsedBits(options, version, plan);
+  const double left = slack * budget * static_cast<double>(total) - others.filter_bits;
   const double affordable = left / static_cast<double>(written);
   // One of the policy's size may always be had: what was overspent elsewhere comes back
   // when it is rewritten.

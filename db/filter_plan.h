@@ -22,10 +22,8 @@ namespace sievedb {
 inline constexpr double kMaxPlannedBits = 24;
 std::vector<double> PlanFilterBits(absl::Span<const uint64_t> run_keys, double bits_per_key);
 
-// The keys of each level's run; level 0: of all its tables.
-using LevelKeys = std::array<uint64_t, kNumLevels>;
-
-// What a plan for a tree as it is gives each level; 0 for one that is empty.
+// What a plan for a tree as it is gives each level; 0 for one that is empty, and
+// without a plan.
 std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Version& version);
 
 // The context for the filters of tables that a job writes: with the bits per key that

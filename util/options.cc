@@ -54,6 +54,11 @@ absl::Status CheckTables(const Options& o) {
   if (o.compression != Compression::kNone && o.compression != Compression::kSnappy) {
     return Bad(absl::StrFormat("compression: %d is not known", static_cast<int>(o.compression)));
   }
+  if (o.filter_memory_bytes != 0 && (o.filter_policy == nullptr || !o.plan_filter_memory)) {
+    return Bad(absl::StrFormat(
+        "filter_memory_bytes: %u, but %s", o.filter_memory_bytes,
+        o.filter_policy == nullptr ? "there is no filter_policy" : "plan_filter_memory is off"));
+  }
   return absl::OkStatus();
 }
 

@@ -86,6 +86,16 @@ TEST(OptionsTest, NamesTheBadField) {
       {[](Options* o) { o->block_restart_interval = 0; }, "block_restart_interval: 0 is below 1"},
       {[](Options* o) { o->compression = static_cast<Compression>(2); },
        "compression: 2 is not known"},
+      {[](Options* o) {
+         o->filter_memory_bytes = 7;
+         o->plan_filter_memory = false;
+       },
+       "filter_memory_bytes: 7, but plan_filter_memory is off"},
+      {[](Options* o) {
+         o->filter_memory_bytes = 7;
+         o->filter_policy = nullptr;
+       },
+       "filter_memory_bytes: 7, but there is no filter_policy"},
       {[](Options* o) { o->level0_file_trigger = 0; }, "level0_file_trigger: 0 is below 1"},
       {[](Options* o) { o->level0_slowdown_trigger = 3; },
        "level0_slowdown_trigger: 3 is below level0_file_trigger, 4"},
