@@ -96,6 +96,7 @@ class DBImpl final : public DB {
   // Requires: an EpochGuard. Null after Close.
   const ReadView* view() const { return view_.load(std::memory_order_acquire); }
   uint64_t SequenceSeen(const ReadOptions& options) const;
+  static void PrefetchInMemtables(const ReadView& view, const Lookup& lookup);
   static void FindInMemtables(const ReadView& view, Lookup* lookup);
   absl::Status Find(const ReadView& view, Lookup* lookup);
   // At most Version::kMaxBatch keys.

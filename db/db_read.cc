@@ -17,6 +17,13 @@ namespace {
 // Without a message, which allocates nothing.
 absl::Status KeyNotFound() { return absl::Status(absl::StatusCode::kNotFound, ""); }
 
+// What a lookup that went all the way comes to.
+absl::Status Outcome(const Lookup& lookup) {
+  if (lookup.state != Lookup::State::kFound) return KeyNotFound();
+  Count(lookup.statistics, Counter::kGetHits);
+  return absl::OkStatus();
+}
+
 absl::Status ClosedError() { return absl::FailedPreconditionError("the database is closed"); }
 
 void GiveTo(PinnedValue* value, Lookup* lookup) {
@@ -36,8 +43,12 @@ uint64_t DBImpl::SequenceSeen(const ReadOptions& options) const {
                                      : visible_sequence_.load(std::memory_order_acquire);
 }
 
+void DBImpl::PrefetchInMemtables(const ReadView& view, const Lookup& lookup) {
+  view.memtable->Prefetch(lookup);
+  for (const RefPtr<MemTable>& immutable : view.immutables) immutable->Prefetch(lookup);
+}
+
 void DBImpl::FindInMemtables(const ReadView& view, Lookup* lookup) {
-  for (const RefPtr<MemTable>& immutable : view.immutables) immutable->Prefetch(*lookup);
   view.memtable->Get(lookup);
   for (const RefPtr<MemTable>& immutable : view.immutables) {
     if (lookup->decided()) break;
@@ -48,7 +59,7 @@ void DBImpl::FindInMemtables(const ReadView& view, Lookup* lookup) {
 // memtable -> immutables -> tables, newest first, until one of them decides. The
 // tables' filters are on their way while the memtables are asked.
 absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
-  view.memtable->Prefetch(*lookup);
+  PrefetchInMemtables(view, *lookup);
   Version::Candidates candidates;
   view.version->FindCandidates(*lookup, &candidates);
   FindInMemtables(view, lookup);
@@ -57,9 +68,7 @@ absl::Status DBImpl::Find(const ReadView& view, Lookup* lookup) {
   } else {
     SIEVEDB_RETURN_IF_ERROR(view.version->Get(&candidates, lookup));
   }
-  if (lookup->state != Lookup::State::kFound) return KeyNotFound();
-  Count(lookup->statistics, Counter::kGetHits);
-  return absl::OkStatus();
+  return Outcome(*lookup);
 }
 
 template <typename Found>
@@ -114,7 +123,7 @@ void DBImpl::GetBatch(const ReadView& view, uint64_t sequence, const ReadOptions
   absl::InlinedVector<Lookup, Version::kMaxBatch> lookups;
   for (size_t i = 0; i < keys.size(); ++i) {
     lookups.emplace_back(keys[i], sequence, order_.user(), options, statistics_);
-    view.memtable->Prefetch(lookups[i]);
+    PrefetchInMemtables(view, lookups[i]);
   }
   for (size_t i = 0; i < keys.size(); ++i) {
     FindInMemtables(view, &lookups[i]);
@@ -124,12 +133,8 @@ void DBImpl::GetBatch(const ReadView& view, uint64_t sequence, const ReadOptions
   view.version->MultiGet(absl::MakeSpan(lookups), statuses);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!statuses[i].ok()) continue;
-    if (lookups[i].state != Lookup::State::kFound) {
-      statuses[i] = KeyNotFound();
-      continue;
-    }
-    Count(statistics_, Counter::kGetHits);
-    GiveTo(&values[i], &lookups[i]);
+    statuses[i] = Outcome(lookups[i]);
+    if (statuses[i].ok()) GiveTo(&values[i], &lookups[i]);
   }
 }
 
@@ -139,6 +144,7 @@ bool DBImpl::MayContain(const ReadOptions& options, std::string_view key) {
   if (seen == nullptr) return true;
   const uint64_t sequence = SequenceSeen(options);
   Lookup lookup(key, sequence, order_.user(), options, statistics_);
+  PrefetchInMemtables(*seen, lookup);
   FindInMemtables(*seen, &lookup);
   if (lookup.decided()) return lookup.state == Lookup::State::kFound;
   return seen->version->MayContain(lookup);

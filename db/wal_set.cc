@@ -22,11 +22,11 @@ absl::StatusOr<std::unique_ptr<WritableFile>> WalSet::NewFile(uint64_t number) {
       reusable_.pop_back();
     }
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> opened = absl::UnknownError("");
-  if (reused != 0) opened = file_system_->ReuseWritableFile(path, WalFileName(db_path_, reused));
+  auto opened = reused == 0 ? file_system_->NewWritableFile(path)
+                            : file_system_->ReuseWritableFile(path, WalFileName(db_path_, reused));
   // A file that cannot be reused is no loss: a new one is made, and the old one is
   // deleted when the database is opened next.
-  if (!opened.ok()) opened = file_system_->NewWritableFile(path);
+  if (!opened.ok() && reused != 0) opened = file_system_->NewWritableFile(path);
   SIEVEDB_ASSIGN_OR_RETURN(auto file, std::move(opened));
   // On a disk that has not so much room there may still be enough for what is
   // written, which may be deletions.

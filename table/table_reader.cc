@@ -191,11 +191,10 @@ std::string_view TableReader::filter_bytes() const { return parts_->filter_bytes
 uint8_t TableReader::filter_kind() const { return parts_->footer.filter_kind; }
 
 bool TableReader::Prepare(const Lookup& lookup, Preparation* preparation) const {
-  // No step is taken twice, nor one behind the last that there is.
-  const int step = preparation->steps++;
-  const bool more = step < preparation->limit && PrepareStep(lookup, step, preparation);
-  if (!more) preparation->limit = 0;
-  return more;
+  if (!preparation->done) {
+    preparation->done = !PrepareStep(lookup, preparation->steps++, preparation);
+  }
+  return !preparation->done;
 }
 
 bool TableReader::PrepareStep(const Lookup& lookup, int step, Preparation* preparation) const {

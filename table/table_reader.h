@@ -82,7 +82,7 @@ class TableReader {
   // How far a lookup that is to come has been prepared.
   struct Preparation {
     int steps = 0;  // taken
-    int limit = 6;  // steps that there are
+    bool done = false;
     bool found = false;
     size_t block = 0;  // where found
     const BlockBuffer* buffer = nullptr;

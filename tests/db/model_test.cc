@@ -76,10 +76,10 @@ class ModelRun {
     options.block_bytes = size_t{256} << Random(6);
     options.block_restart_interval = 1 + static_cast<int>(Random(20));
     options.compression = Chance(2) ? Compression::kNone : Compression::kSnappy;
-    if (Chance(4)) {
-      options.filter_policy = nullptr;
-    } else {
-      options.filter_policy = NewBlockedBloomPolicy(1 + static_cast<double>(Random(20)));
+    options.filter_policy = RandomFilterPolicy();
+    options.plan_filter_memory = !Chance(3);
+    if (options.filter_policy != nullptr && options.plan_filter_memory && Chance(3)) {
+      options.filter_memory_bytes = 1 + Random(20'000);
     }
     options.level0_file_trigger = 1 + static_cast<int>(Random(6));
     options.level_base_bytes = uint64_t{128} << 10;
@@ -236,13 +236,33 @@ class ModelRun {
     ASSERT_TRUE(db_->MayContain(ReadOptions(), key));
   }
 
+  std::shared_ptr<const FilterPolicy> RandomFilterPolicy() {
+    const double bits = 1 + static_cast<double>(Random(20));
+    switch (Random(8)) {
+      case 0:
+        return nullptr;
+      case 1:
+        return NewDenseBlockedBloomPolicy(bits);
+      case 2:
+        return NewBloomPolicy(bits);
+      case 3:
+        return NewRibbonPolicy(bits);
+      case 4:
+        return NewBinaryFusePolicy();
+      default:
+        return NewBlockedBloomPolicy(bits);
+    }
+  }
+
   void CheckMultiGet() {
     std::vector<std::string> keys;
-    for (uint64_t i = Random(30); i > 0; --i) keys.push_back(RandomKey());
+    for (uint64_t i = Random(80); i > 0; --i) keys.push_back(RandomKey());
+    ReadOptions options;
+    options.async_io = Chance(2);
     const std::vector<std::string_view> views(keys.begin(), keys.end());
     std::vector<PinnedValue> values(keys.size());
     std::vector<absl::Status> statuses(keys.size());
-    db_->MultiGet(ReadOptions(), views, absl::MakeSpan(values), absl::MakeSpan(statuses));
+    db_->MultiGet(options, views, absl::MakeSpan(values), absl::MakeSpan(statuses));
     for (size_t i = 0; i < keys.size(); ++i) {
       const auto expected = model_.find(keys[i]);
       ASSERT_EQ(statuses[i].ok(), expected != model_.end()) << statuses[i];
