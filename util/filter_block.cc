@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "util/filter_checks.h"
 #include "util/filter_support.h"
 #include "util/status_macros.h"
 
@@ -34,19 +35,15 @@ absl::StatusOr<std::unique_ptr<BlockReader<Bits, kKind>>> BlockReader<Bits, kKin
                            DecodeFilterTrailer(bytes, kName, kKind, VersionOf(kKind)));
   const size_t at = bytes.size() - kFilterTrailerBytes;
   if (trailer.extent != at / BlockedBloom::kBlockBytes) {
-    return absl::DataLossError(
-        absl::StrFormat("%s: number of blocks at offset %d: expected %d, found %d", kName,
-                        at + kFilterExtentOffset, at / BlockedBloom::kBlockBytes, trailer.extent));
+    return FilterFieldDamaged(kName, "number of blocks", at + kFilterExtentOffset,
+                              at / BlockedBloom::kBlockBytes, trailer.extent);
   }
-  if (trailer.probes < 1 || trailer.probes > BlockedBloom::kMaxProbes || trailer.detail != 0 ||
-      !(trailer.bits_per_key >= kMinPolicyBitsPerKey &&
-        trailer.bits_per_key <= kMaxPolicyBitsPerKey)) {
-    return absl::DataLossError(absl::StrFormat(
-        "%s: trailer at offset %d: expected 1 to %d probes, reserved 0 and %g to %g bits per key, "
-        "found %d, %d and %g",
-        kName, at, BlockedBloom::kMaxProbes, kMinPolicyBitsPerKey, kMaxPolicyBitsPerKey,
-        trailer.probes, trailer.detail, trailer.bits_per_key));
-  }
+  SIEVEDB_RETURN_IF_ERROR(CheckFilterField(kName, "probes", at + kFilterProbesOffset, 1,
+                                           BlockedBloom::kMaxProbes, trailer.probes));
+  SIEVEDB_RETURN_IF_ERROR(
+      CheckFilterField(kName, "detail", at + kFilterDetailOffset, 0, 0, trailer.detail));
+  SIEVEDB_RETURN_IF_ERROR(CheckFilterBitsPerKey(kName, at, kMinPolicyBitsPerKey,
+                                                kMaxPolicyBitsPerKey, trailer.bits_per_key));
 
   std::unique_ptr<BlockReader> reader(new BlockReader());
   reader->blocks_ = bytes.data();

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "util/coding.h"
+#include "util/filter_checks.h"
 #include "util/hash.h"
 
 namespace sievedb {
@@ -14,12 +15,6 @@ uint32_t Check(const char* trailer, size_t extra_bytes) {
   return static_cast<uint32_t>(
       Hash64Pair({trailer - extra_bytes, extra_bytes + kFilterCheckOffset},
                  {trailer + kFilterProbesOffset, kFilterTrailerBytes - kFilterProbesOffset}, 0));
-}
-
-absl::Status Damaged(std::string_view name, std::string_view what, size_t offset, uint64_t expected,
-                     uint64_t found) {
-  return absl::DataLossError(absl::StrFormat("%s: %s at offset %d: expected %d, found %d", name,
-                                             what, offset, expected, found));
 }
 
 }  // namespace
@@ -50,15 +45,16 @@ absl::StatusOr<FilterTrailer> DecodeFilterTrailer(std::string_view bytes, std::s
   FilterTrailer trailer;
   trailer.kind = byte(kFilterKindOffset);
   if (trailer.kind != kind)
-    return Damaged(name, "kind", at + kFilterKindOffset, kind, trailer.kind);
+    return FilterFieldDamaged(name, "kind", at + kFilterKindOffset, kind, trailer.kind);
   trailer.version = byte(kFilterVersionOffset);
   if (trailer.version != version) {
-    return Damaged(name, "version", at + kFilterVersionOffset, version, trailer.version);
+    return FilterFieldDamaged(name, "version", at + kFilterVersionOffset, version, trailer.version);
   }
   const uint32_t expected = Check(from, extra_bytes);
   const uint32_t found = DecodeFixed32(from + kFilterCheckOffset);
   if (found != expected) {
-    return Damaged(name, "check of the trailer", at + kFilterCheckOffset, expected, found);
+    return FilterFieldDamaged(name, "check of the trailer", at + kFilterCheckOffset, expected,
+                              found);
   }
   trailer.extent = DecodeFixed64(from + kFilterExtentOffset);
   trailer.keys = DecodeFixed64(from + kFilterKeysOffset);

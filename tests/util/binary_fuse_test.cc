@@ -17,34 +17,10 @@
 namespace sievedb {
 namespace {
 
-using filter_testing::AdversarialHashes;
-using filter_testing::BlockOf;
-using filter_testing::Exact;
-using filter_testing::ExpectAllFound;
-using filter_testing::ExpectDamageIsFound;
-using filter_testing::ExpectRate;
-using filter_testing::Fixed64;
-using filter_testing::GoldenFile;
-using filter_testing::MeasuredRate;
-using filter_testing::Random;
-using filter_testing::RandomHashes;
-using filter_testing::Serialized;
-using filter_testing::StatusWith;
-using filter_testing::TryDamagedFields;
 using ::testing::HasSubstr;
 
-std::string Build(const FilterPolicy& policy, absl::Span<const uint64_t> hashes,
-                  uint8_t expected_kind = kBinaryFuseKind) {
-  const std::unique_ptr<FilterBuilder> builder = policy.NewBuilder({});
-  for (const uint64_t hash : hashes) builder->AddHash(hash);
-  std::string block = builder->Finish();
-  EXPECT_EQ(builder->Kind(), expected_kind);
-  EXPECT_EQ(static_cast<uint8_t>(block.back()), expected_kind);
-  return block;
-}
-
 void ExpectFuseOf(absl::Span<const uint64_t> hashes, uint64_t distinct) {
-  const std::string block = Build(*NewBinaryFusePolicy(), hashes);
+  const std::string block = BuildBlock(*NewBinaryFusePolicy(), hashes, kBinaryFuseKind);
   const auto reader = OpenBuiltInFilter(kBinaryFuseKind, block);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ExpectAllFound(**reader, hashes);
@@ -92,7 +68,7 @@ TEST(BinaryFuseTest, EveryKeyIsFoundAtSmallSizes) {
 TEST(BinaryFuseTest, EveryKeyIsFoundAndTheRateIsOneIn256) {
   for (uint64_t n : {1000u, 10'000u, 100'000u, 1'000'000u}) {
     const std::vector<uint64_t> hashes = RandomHashes(n);
-    const std::string block = Build(*NewBinaryFusePolicy(), hashes);
+    const std::string block = BuildBlock(*NewBinaryFusePolicy(), hashes, kBinaryFuseKind);
     const auto reader = NewBinaryFusePolicy()->NewReader(block);
     ASSERT_TRUE(reader.ok()) << reader.status();
     ExpectAllFound(**reader, hashes);
@@ -109,7 +85,7 @@ TEST(BinaryFuseTest, EveryKeyIsFoundAndTheRateIsOneIn256) {
 }
 
 TEST(BinaryFuseTest, NoKeysDenyEverything) {
-  const std::string block = Build(*NewBinaryFusePolicy(), {});
+  const std::string block = BuildBlock(*NewBinaryFusePolicy(), {}, kBinaryFuseKind);
   const auto reader = OpenBuiltInFilter(kBinaryFuseKind, block);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ(MeasuredRate(**reader, 5000), 0);
@@ -168,8 +144,8 @@ TEST(BinaryFuseTest, AboveItsMemoryThePolicyMakesABlockedBloomFilter) {
   const std::vector<uint64_t> hashes = RandomHashes(10'000);
   const uint64_t needed = BinaryFuse::BuildBytes(hashes.size()) + hashes.size() * 8;
   EXPECT_LT(needed / 10'000, 30u);
-  Build(*NewBinaryFusePolicy(needed), hashes, kBinaryFuseKind);
-  const std::string block = Build(*NewBinaryFusePolicy(needed - 1), hashes, kBlockedBloomKind);
+  BuildBlock(*NewBinaryFusePolicy(needed), hashes, kBinaryFuseKind);
+  const std::string block = BuildBlock(*NewBinaryFusePolicy(needed - 1), hashes, kBlockedBloomKind);
   const auto reader = OpenBuiltInFilter(kBlockedBloomKind, block);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ExpectAllFound(**reader, hashes);
@@ -190,7 +166,7 @@ TEST(BinaryFuseTest, SerializesAndDeserializes) {
   EXPECT_TRUE(filter->Contains("k499"));
   EXPECT_GE(filter->MemoryBytes(), filter->Serialize().size() - 8);
   const std::string bytes = filter->Serialize();
-  EXPECT_EQ(BlockOf(bytes), Build(*NewBinaryFusePolicy(), hashes));
+  EXPECT_EQ(BlockOf(bytes), BuildBlock(*NewBinaryFusePolicy(), hashes, kBinaryFuseKind));
   auto copy = BinaryFuseFilter::Deserialize(bytes);
   ASSERT_TRUE(copy.ok()) << copy.status();
   EXPECT_EQ(copy->Serialize(), bytes);
@@ -201,18 +177,19 @@ TEST(BinaryFuseTest, SerializesAndDeserializes) {
 
 TEST(BinaryFuseTest, MatchesTheGoldenFile) {
   const std::string golden = GoldenFile("binary_fuse_v1_100keys.bin");
-  EXPECT_EQ(Build(*NewBinaryFusePolicy(), RandomHashes(100)), golden);
+  EXPECT_EQ(BuildBlock(*NewBinaryFusePolicy(), RandomHashes(100), kBinaryFuseKind), golden);
   const auto reader = OpenBuiltInFilter(kBinaryFuseKind, golden);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ExpectAllFound(**reader, RandomHashes(100));
 }
 
 TEST(BinaryFuseTest, DamageIsFound) {
-  ExpectDamageIsFound(Serialized(Build(*NewBinaryFusePolicy(), RandomHashes(100))));
+  ExpectDamageIsFound(
+      Serialized(BuildBlock(*NewBinaryFusePolicy(), RandomHashes(100), kBinaryFuseKind)));
 }
 
 TEST(BinaryFuseTest, WrongFieldsAreFoundBehindARightCheck) {
-  const std::string good = Build(*NewBinaryFusePolicy(), RandomHashes(100));
+  const std::string good = BuildBlock(*NewBinaryFusePolicy(), RandomHashes(100), kBinaryFuseKind);
   const auto loss = absl::StatusCode::kDataLoss;
   EXPECT_TRUE(StatusWith(good, kFilterKeysOffset, Fixed64(77)).ok());
   EXPECT_EQ(StatusWith(good, kFilterExtentOffset, Fixed64(0)).code(), loss);

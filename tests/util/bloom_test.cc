@@ -19,8 +19,6 @@
 namespace sievedb {
 namespace {
 
-using namespace filter_testing;  // NOLINT(google-build-using-namespace)
-
 BloomFilter Make(double bits_per_key, uint64_t keys) {
   auto filter = BloomFilter::Create(FilterSizing::ForBitsPerKey(keys, bits_per_key));
   EXPECT_TRUE(filter.ok()) << filter.status();

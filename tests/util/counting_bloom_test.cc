@@ -18,20 +18,6 @@
 namespace sievedb {
 namespace {
 
-using filter_testing::AdversarialHashes;
-using filter_testing::BlockOf;
-using filter_testing::ExpectAllFound;
-using filter_testing::ExpectDamageIsFound;
-using filter_testing::ExpectRate;
-using filter_testing::Fixed64;
-using filter_testing::GoldenFile;
-using filter_testing::kAbsent;
-using filter_testing::MeasuredRate;
-using filter_testing::Random;
-using filter_testing::RandomHashes;
-using filter_testing::StatusWith;
-using filter_testing::TryDamagedFields;
-
 CountingBloomFilter Make(uint64_t keys, double bits_per_key) {
   auto filter = CountingBloomFilter::Create(FilterSizing::ForBitsPerKey(keys, bits_per_key));
   EXPECT_TRUE(filter.ok()) << filter.status();

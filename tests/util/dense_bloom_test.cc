@@ -20,8 +20,6 @@
 namespace sievedb {
 namespace {
 
-using namespace filter_testing;  // NOLINT(google-build-using-namespace)
-
 BlockedBloomFilter Make(double bits_per_key, absl::Span<const uint64_t> hashes) {
   auto filter =
       BlockedBloomFilter::CreateDense(FilterSizing::ForBitsPerKey(0, bits_per_key), hashes);

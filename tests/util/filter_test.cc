@@ -25,8 +25,6 @@
 namespace sievedb {
 namespace {
 
-using namespace filter_testing;  // NOLINT(google-build-using-namespace)
-
 // --- every class: made from hashes at about the memory of its ordinary use
 
 template <typename Class>

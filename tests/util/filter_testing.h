@@ -24,7 +24,6 @@
 // What the tests of several filters share.
 
 namespace sievedb {
-namespace filter_testing {
 
 // SplitMix64: a well-known sequence.
 inline uint64_t Random(uint64_t i) {
@@ -194,7 +193,17 @@ inline int TryDamagedFields(std::string_view good, size_t extra_bytes) {
   return opened;
 }
 
-}  // namespace filter_testing
+// The block that a policy's builder makes of the hashes, which is of the kind.
+inline std::string BuildBlock(const FilterPolicy& policy, absl::Span<const uint64_t> hashes,
+                              uint8_t expected_kind) {
+  const std::unique_ptr<FilterBuilder> builder = policy.NewBuilder({});
+  for (const uint64_t hash : hashes) builder->AddHash(hash);
+  std::string block = builder->Finish();
+  EXPECT_EQ(builder->Kind(), expected_kind);
+  EXPECT_EQ(static_cast<uint8_t>(block.back()), expected_kind);
+  return block;
+}
+
 }  // namespace sievedb
 
 #endif  // SIEVEDB_TESTS_UTIL_FILTER_TESTING_H_

@@ -13,8 +13,6 @@
 namespace sievedb {
 namespace {
 
-using filter_testing::RandomHashes;
-
 TEST(HashPartitionTest, MixIsABijectionOnWhatIsTried) {
   std::set<uint64_t> seen;
   for (uint64_t i = 0; i < 20000; ++i) {

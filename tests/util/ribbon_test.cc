@@ -19,35 +19,11 @@
 namespace sievedb {
 namespace {
 
-using filter_testing::AdversarialHashes;
-using filter_testing::BlockOf;
-using filter_testing::ExpectAllFound;
-using filter_testing::ExpectDamageIsFound;
-using filter_testing::ExpectRate;
-using filter_testing::Fixed64;
-using filter_testing::GoldenFile;
-using filter_testing::MeasuredRate;
-using filter_testing::Random;
-using filter_testing::RandomHashes;
-using filter_testing::Serialized;
-using filter_testing::StatusWith;
-using filter_testing::TryDamagedFields;
-
 constexpr size_t kShapesBytes = 64;
-
-std::string Build(const FilterPolicy& policy, absl::Span<const uint64_t> hashes,
-                  uint8_t expected_kind = kRibbonKind) {
-  const std::unique_ptr<FilterBuilder> builder = policy.NewBuilder({});
-  for (const uint64_t hash : hashes) builder->AddHash(hash);
-  std::string block = builder->Finish();
-  EXPECT_EQ(builder->Kind(), expected_kind);
-  EXPECT_EQ(static_cast<uint8_t>(block.back()), expected_kind);
-  return block;
-}
 
 void ExpectRibbonOf(const FilterPolicy& policy, absl::Span<const uint64_t> hashes,
                     uint64_t distinct) {
-  const std::string block = Build(policy, hashes);
+  const std::string block = BuildBlock(policy, hashes, kRibbonKind);
   const auto reader = OpenBuiltInFilter(kRibbonKind, block);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ExpectAllFound(**reader, hashes);
@@ -74,7 +50,7 @@ TEST(RibbonTest, EveryKeyIsFoundAtSmallSizes) {
 }
 
 TEST(RibbonTest, NoKeysDenyEverything) {
-  const std::string block = Build(*NewRibbonPolicy(10), {});
+  const std::string block = BuildBlock(*NewRibbonPolicy(10), {}, kRibbonKind);
   const auto reader = OpenBuiltInFilter(kRibbonKind, block);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ(MeasuredRate(**reader, 5000), 0);
@@ -87,7 +63,7 @@ TEST(RibbonTest, HasTheRateOfABloomFilterInSeventyPercentOfItsMemory) {
     const double rate = FilterSizing::ExpectedFpr(bits, FilterSizing::OptimalProbes(bits));
     for (uint64_t n : {1000u, 100'000u}) {
       const std::vector<uint64_t> hashes = RandomHashes(n);
-      const std::string block = Build(*NewRibbonPolicy(bits), hashes);
+      const std::string block = BuildBlock(*NewRibbonPolicy(bits), hashes, kRibbonKind);
       const auto reader = NewRibbonPolicy(bits)->NewReader(block);
       ASSERT_TRUE(reader.ok()) << reader.status();
       ExpectAllFound(**reader, hashes);
@@ -183,7 +159,7 @@ TEST(RibbonTest, EqualHashesCountOnce) {
 
 TEST(RibbonTest, NoShapeOfHashesMatters) {
   for (const std::vector<uint64_t>& hashes : AdversarialHashes(20'000)) {
-    const std::string block = Build(*NewRibbonPolicy(10), hashes);
+    const std::string block = BuildBlock(*NewRibbonPolicy(10), hashes, kRibbonKind);
     const auto reader = OpenBuiltInFilter(kRibbonKind, block);
     ASSERT_TRUE(reader.ok()) << reader.status();
     ExpectAllFound(**reader, hashes);
@@ -232,8 +208,8 @@ TEST(RibbonTest, AboveItsMemoryThePolicyMakesABlockedBloomFilter) {
   }
   EXPECT_GE(high, 24u * hashes.size());
   EXPECT_LE(high, 32u * hashes.size());
-  Build(*NewRibbonPolicy(10, high), hashes, kRibbonKind);
-  const std::string block = Build(*NewRibbonPolicy(10, low), hashes, kBlockedBloomKind);
+  BuildBlock(*NewRibbonPolicy(10, high), hashes, kRibbonKind);
+  const std::string block = BuildBlock(*NewRibbonPolicy(10, low), hashes, kBlockedBloomKind);
   const auto reader = OpenBuiltInFilter(kBlockedBloomKind, block);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ExpectAllFound(**reader, hashes);
@@ -258,19 +234,19 @@ TEST(RibbonTest, SerializesAndDeserializes) {
 TEST(RibbonTest, MatchesTheGoldenFile) {
   // A fraction of a bit, a layer and a list.
   const std::string golden = GoldenFile("ribbon_v1_10bits_2800keys.bin");
-  EXPECT_EQ(Build(*NewRibbonPolicy(10), RandomHashes(2800)), golden);
+  EXPECT_EQ(BuildBlock(*NewRibbonPolicy(10), RandomHashes(2800), kRibbonKind), golden);
   const auto reader = OpenBuiltInFilter(kRibbonKind, golden);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ExpectAllFound(**reader, RandomHashes(2800));
 }
 
 TEST(RibbonTest, DamageIsFound) {
-  ExpectDamageIsFound(Serialized(Build(*NewRibbonPolicy(10), RandomHashes(300))));
-  ExpectDamageIsFound(Serialized(Build(*NewRibbonPolicy(10), RandomHashes(3))));
+  ExpectDamageIsFound(Serialized(BuildBlock(*NewRibbonPolicy(10), RandomHashes(300), kRibbonKind)));
+  ExpectDamageIsFound(Serialized(BuildBlock(*NewRibbonPolicy(10), RandomHashes(3), kRibbonKind)));
 }
 
 TEST(RibbonTest, WrongFieldsAreFoundBehindARightCheck) {
-  const std::string good = Build(*NewRibbonPolicy(10.5), RandomHashes(1000));
+  const std::string good = BuildBlock(*NewRibbonPolicy(10.5), RandomHashes(1000), kRibbonKind);
   const auto loss = absl::StatusCode::kDataLoss;
   const int shapes = -static_cast<int>(kShapesBytes);
   const auto status = [&](int offset, std::string_view value) {

@@ -15,18 +15,6 @@
 namespace sievedb {
 namespace {
 
-using filter_testing::BlockOf;
-using filter_testing::ExpectAllFound;
-using filter_testing::ExpectDamageIsFound;
-using filter_testing::ExpectRate;
-using filter_testing::Fixed64;
-using filter_testing::GoldenFile;
-using filter_testing::MeasuredRate;
-using filter_testing::Random;
-using filter_testing::RandomHashes;
-using filter_testing::StatusWith;
-using filter_testing::TryDamagedFields;
-
 size_t ExtraBytes(size_t layers) { return layers * 32 + 8; }
 
 ScalableBloomFilter Make(const FilterSizing& sizing) {
@@ -222,7 +210,7 @@ TEST(ScalableBloomTest, WrongFieldsAreFoundBehindARightCheck) {
     std::string bad(good);
     bad[bad.size() - kFilterTrailerBytes + kFilterDetailOffset] = static_cast<char>(layers);
     if (ExtraBytes(layers) + kFilterTrailerBytes <= bad.size()) {
-      filter_testing::FixCheck(&bad, ExtraBytes(layers));
+      FixCheck(&bad, ExtraBytes(layers));
     }
     EXPECT_EQ(OpenBuiltInFilter(kScalableBloomKind, bad).status().code(), loss) << layers;
   }
