@@ -233,12 +233,15 @@ absl::Status DBImpl::ReplayWals(const std::vector<std::string>& names) {
   // anything else is synced or deleted; with that, a cut is final too.
   SIEVEDB_RETURN_IF_ERROR(FlushReplayed(&replay));
   const uint64_t wal = versions_->NewFileNumber();
+  // Should a crash bring the old MANIFEST back, the new WAL is read behind those that
+  // were replayed, and only where they are still whole.
+  wals_->Continue(replay.end);
   SIEVEDB_RETURN_IF_ERROR(wals_->Switch(wal));
   // The first edit after Recover begins a MANIFEST, and syncs the directory before
   // CURRENT names it. One that goes to the MANIFEST of a new database does not.
   if (oldest == 0) SIEVEDB_RETURN_IF_ERROR(file_system_->SyncDirectory(path_));
   replay.edit.log_number = wal;
-  SIEVEDB_RETURN_IF_ERROR(versions_->Apply(&replay.edit));
+  SIEVEDB_RETURN_IF_ERROR(versions_->ApplyRecovered(&replay.edit));
   MutexLock lock(&mu_);
   memtable_first_wal_ = wal;
   return absl::OkStatus();
@@ -451,6 +454,11 @@ absl::Status DBImpl::OpenAllTables() {
 // What Open does not wait for. The first reads should not pay for opening tables
 // either; an error shows again where a read needs the table.
 void DBImpl::FinishOpening() {
+  if (const absl::Status status = versions_->EnsureSynced(); !status.ok()) {
+    if (!shutting_down_.load())
+      SetBackgroundError(status, "syncing CURRENT", absl::IsResourceExhausted(status));
+    return;
+  }
   for (const std::string& name : unknown_files_) {
     event_log_->Write("deleting " + name + ", which nothing refers to");
     // One that stays is tried again when the database is opened next.

@@ -205,7 +205,8 @@ absl::Status VersionSet::Recover(const std::vector<std::string>* names) {
 absl::Status VersionSet::Create() {
   db_id_ = NewDatabaseId();
   MutexLock apply_lock(&apply_mu_);
-  return NoteError(RollManifest(*current(), nullptr));
+  const absl::Status status = RollManifest(*current(), nullptr);
+  return NoteError(status.ok() ? SyncCurrent() : status);
 }
 
 VersionEdit VersionSet::Snapshot(const Version& version) const {
@@ -244,13 +245,14 @@ absl::Status VersionSet::RollManifest(const Version& version, const VersionEdit*
   // On its way to the disk while CURRENT's next content is synced: a journal then
   // commits both at once.
   log->file()->StartWriteback();
-  SIEVEDB_RETURN_IF_ERROR(WriteFileAtomically(
-      options_.file_system.get(), db_path_, BaseName(CurrentFileName(db_path_)),
-      BaseName(path) + "\n", [&]() -> absl::Status {
-        // Its name must be on the disk before CURRENT tells of it.
-        const absl::Status synced = log->Sync();
-        return synced.ok() ? options_.file_system->SyncDirectory(db_path_) : synced;
-      }));
+  SIEVEDB_RETURN_IF_ERROR(
+      ReplaceFile(options_.file_system.get(), db_path_, BaseName(CurrentFileName(db_path_)),
+                  BaseName(path) + "\n", [&]() -> absl::Status {
+                    // Its name must be on the disk before CURRENT tells of it.
+                    const absl::Status synced = log->Sync();
+                    return synced.ok() ? options_.file_system->SyncDirectory(db_path_) : synced;
+                  }));
+  current_synced_ = false;
   manifest_ = std::move(log);
   manifest_snapshot_bytes_ = snapshot_bytes;
   MutexLock lock(&mu_);
@@ -263,6 +265,8 @@ absl::Status VersionSet::WriteEdit(const VersionEdit& edit, const Version& next)
       manifest_->size() > std::max(kMinRollBytes, kRollFactor * manifest_snapshot_bytes_)) {
     return RollManifest(next, &edit);
   }
+  // The MANIFEST must be the one that is read after a crash.
+  SIEVEDB_RETURN_IF_ERROR(SyncCurrent());
   SIEVEDB_RETURN_IF_ERROR(manifest_->AddRecord(edit.Encode()));
   return manifest_->Sync();
 }
@@ -282,13 +286,38 @@ absl::Status VersionSet::NoteError(absl::Status status) {
   return status;
 }
 
+absl::Status VersionSet::CheckUsable() const {
+  if (manifest_error_.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: the MANIFEST takes no edits after an earlier error: %s", db_path_,
+                      manifest_error_.ToString()));
+}
+
+absl::Status VersionSet::SyncCurrent() {
+  if (current_synced_) return absl::OkStatus();
+  SIEVEDB_RETURN_IF_ERROR(options_.file_system->SyncDirectory(db_path_));
+  current_synced_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status VersionSet::EnsureSynced() {
+  MutexLock apply_lock(&apply_mu_);
+  SIEVEDB_RETURN_IF_ERROR(CheckUsable());
+  return NoteError(SyncCurrent());
+}
+
 absl::Status VersionSet::Apply(VersionEdit* edit) {
   MutexLock apply_lock(&apply_mu_);
-  if (!manifest_error_.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%s: the MANIFEST takes no edits after an earlier error: %s", db_path_,
-                        manifest_error_.ToString()));
-  }
+  return ApplyLocked(edit, /*sync_current=*/true);
+}
+
+absl::Status VersionSet::ApplyRecovered(VersionEdit* edit) {
+  MutexLock apply_lock(&apply_mu_);
+  return ApplyLocked(edit, /*sync_current=*/false);
+}
+
+absl::Status VersionSet::ApplyLocked(VersionEdit* edit, bool sync_current) {
+  SIEVEDB_RETURN_IF_ERROR(CheckUsable());
   const std::shared_ptr<const Version> base = current();
   for (const auto& [level, file] : edit->added_files) {
     // One that only changes its level has it, and is shared with other threads.
@@ -299,7 +328,9 @@ absl::Status VersionSet::Apply(VersionEdit* edit) {
   SIEVEDB_ASSIGN_OR_RETURN(std::shared_ptr<const Version> next, builder.Build());
   edit->next_file_number = next_file_number_.load();
   edit->last_sequence = last_sequence();
-  SIEVEDB_RETURN_IF_ERROR(NoteError(WriteEdit(*edit, *next)));
+  absl::Status written = WriteEdit(*edit, *next);
+  if (written.ok() && sync_current) written = SyncCurrent();
+  SIEVEDB_RETURN_IF_ERROR(NoteError(std::move(written)));
 
   // Only now: before, a failure would have left them in the current version.
   for (const FileRef& file : builder.TakeDropped()) {

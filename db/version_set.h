@@ -50,6 +50,13 @@ class VersionSet {
   // A MANIFEST that has grown too large is replaced by a new one.
   absl::Status Apply(VersionEdit* edit);
 
+  // The first Apply after Recover, without its last wait. After a crash of the machine
+  // the old MANIFEST may be what CURRENT names: until EnsureSynced, which the next
+  // Apply begins with, nothing that the old one needs may be deleted, and
+  // nothing synced that follows on what was recovered.
+  absl::Status ApplyRecovered(VersionEdit* edit);
+  absl::Status EnsureSynced();
+
   // Ends the MANIFEST. Nothing hangs on it but that damage to its last record is then
   // told from a torn tail. Requires: no Apply comes any more.
   void Close();
@@ -83,6 +90,10 @@ class VersionSet {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
   absl::Status WriteEdit(const VersionEdit& edit, const Version& next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
+  absl::Status ApplyLocked(VersionEdit* edit, bool sync_current)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
+  absl::Status SyncCurrent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
+  absl::Status CheckUsable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
   absl::Status NoteError(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
 
   const Options& options_;
@@ -98,6 +109,7 @@ class VersionSet {
   // Null until the first edit after Recover, and after an error.
   std::unique_ptr<LogWriter> manifest_ ABSL_GUARDED_BY(apply_mu_);
   uint64_t manifest_snapshot_bytes_ ABSL_GUARDED_BY(apply_mu_) = 0;
+  bool current_synced_ ABSL_GUARDED_BY(apply_mu_) = true;  // the directory, since CURRENT changed
   absl::Status manifest_error_ ABSL_GUARDED_BY(apply_mu_);
 
   mutable Mutex mu_;  // held for a moment

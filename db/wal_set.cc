@@ -65,12 +65,11 @@ absl::Status WalSet::Sync() {
       old.writer = nullptr;
     }
   }
-  SIEVEDB_RETURN_IF_ERROR(current_->Sync());
   if (!directory_synced_) {
     SIEVEDB_RETURN_IF_ERROR(file_system_->SyncDirectory(db_path_));
     directory_synced_ = true;
   }
-  return absl::OkStatus();
+  return current_->Sync();
 }
 
 void WalSet::RemoveBelow(uint64_t number) {

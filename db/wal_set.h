@@ -31,14 +31,18 @@ class WalSet {
  public:
   WalSet(FileSystem* file_system, std::string db_path, uint64_t preallocate_bytes);
 
+  // What the next WAL continues. Requires: none was begun yet.
+  void Continue(const LogPredecessor& predecessor) { predecessor_ = predecessor; }
+
   // Begins WAL number, which continues the last one with records.
   absl::Status Switch(uint64_t number);
 
   // Errors: those of the file. The WAL must then be switched before the next Append.
   absl::Status Append(std::string_view record);
 
-  // Syncs older WALs that were not, then this one, and its directory where it is
-  // new. After an error nothing may be synced again: the database must stop.
+  // Syncs older WALs that were not, then this one; before it the directory where it is
+  // new, and with it the name of a MANIFEST that Open began. After an error nothing may be synced
+  // again: the database must stop.
   absl::Status Sync();
 
   // Deletes, or keeps for reuse, the WALs below number.

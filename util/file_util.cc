@@ -45,8 +45,15 @@ absl::Status WriteSyncedFile(FileSystem* file_system, const std::string& path,
 }  // namespace
 
 absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& directory,
-                                 const std::string& name, std::string_view contents,
-                                 absl::FunctionRef<absl::Status()> before_rename) {
+                                 const std::string& name, std::string_view contents) {
+  SIEVEDB_RETURN_IF_ERROR(
+      ReplaceFile(file_system, directory, name, contents, [] { return absl::OkStatus(); }));
+  return file_system->SyncDirectory(directory);
+}
+
+absl::Status ReplaceFile(FileSystem* file_system, const std::string& directory,
+                         const std::string& name, std::string_view contents,
+                         absl::FunctionRef<absl::Status()> before_rename) {
   const std::string path = directory + "/" + name;
   const std::string temporary = path + ".tmp";
   absl::Status status = WriteSyncedFile(file_system, temporary, contents);
@@ -55,9 +62,8 @@ absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& dir
   if (!status.ok()) {
     // It is of no use to anyone; the error that counts is the first.
     file_system->DeleteFile(temporary).IgnoreError();
-    return status;
   }
-  return file_system->SyncDirectory(directory);
+  return status;
 }
 
 // The files that are open, in a ring that a hand goes round (CLOCK): the first that

@@ -16,11 +16,16 @@ absl::StatusOr<std::string> ReadWholeFile(FileSystem* file_system, const std::st
 
 // Replaces path by contents so that after a crash it holds either the old or the
 // new ones: writes path.tmp, syncs it, calls before_rename, renames it, syncs the
-// directory. An error of before_rename leaves the old contents and is returned.
-absl::Status WriteFileAtomically(
-    FileSystem* file_system, const std::string& directory, const std::string& name,
-    std::string_view contents,
-    absl::FunctionRef<absl::Status()> before_rename = [] { return absl::OkStatus(); });
+// directory.
+absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& directory,
+                                 const std::string& name, std::string_view contents);
+
+// WriteFileAtomically without its last step: until the directory is synced, either may
+// be there after a crash. Calls before_rename when the new contents are synced; its
+// error leaves the old ones and is returned.
+absl::Status ReplaceFile(FileSystem* file_system, const std::string& directory,
+                         const std::string& name, std::string_view contents,
+                         absl::FunctionRef<absl::Status()> before_rename);
 
 // Keeps at most `limit` of the files that it opens open at a time and opens them
 // again when they are read. 0: no limit. Shared by the tables of a database.
