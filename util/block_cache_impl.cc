@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <new>
+#include <utility>
 
 #include "util/block_heap.h"
 #include "util/epoch.h"
@@ -47,6 +48,10 @@ constexpr uint8_t kPromotedFrequency = 2;
 // How many blocks of the main queue one eviction may send round again. Readers
 // raise frequencies meanwhile, so without a limit nothing would promise an end.
 constexpr int kMaxSecondChances = 256;
+
+// Evicted blocks are retired together once they have more bytes than this, which is
+// taken off what the queues may hold. In a small cache each is retired at once.
+constexpr size_t kMaxWaitingBytes = size_t{64} << 10;
 
 int ShardBits(size_t capacity) {
   int bits = 0;
@@ -137,27 +142,27 @@ class alignas(64) BlockCacheImpl::Shard {
  public:
   void Init(size_t capacity, int ghost_bits) {
     MutexLock lock(&mu_);
-    capacity_ = capacity;
+    waiting_limit_ = capacity >= kMinShardBytes ? kMaxWaitingBytes : 0;
+    capacity_ = capacity - waiting_limit_;
     ghost_.Init(ghost_bits);
   }
 
   void Insert(BlockCacheImpl* cache, uint64_t hash, BlockBuffer* block) {
-    Fifo evicted;
-    InsertLocked(cache, hash, block, &evicted);
     // Outside the lock: this may free what others retired.
-    Retire(&evicted);
+    Retire(InsertLocked(cache, hash, block));
   }
 
   // Drops what only the cache refers to, or everything.
   void Clear(BlockCacheImpl* cache, bool everything) {
-    Fifo dropped;
+    BlockBuffer* dropped;
     {
       MutexLock lock(&mu_);
-      ClearQueue(cache, &small_, everything, &dropped);
-      ClearQueue(cache, &main_, everything, &dropped);
+      ClearQueue(cache, &small_, everything);
+      ClearQueue(cache, &main_, everything);
+      dropped = TakeWaiting();
       PublishUsage();
     }
-    Retire(&dropped);
+    Retire(dropped);
   }
 
   size_t UsageBytes() const { return usage_.load(std::memory_order_relaxed); }
@@ -180,10 +185,20 @@ class alignas(64) BlockCacheImpl::Shard {
     return block;
   }
 
-  static void Retire(Fifo* queue) {
-    while (queue->oldest != nullptr) {
-      EpochRetire(Pop(queue), &BlockBuffer::Release);
-    }
+  // A chain of evicted blocks, linked by newer_; null: none.
+  static void Retire(BlockBuffer* oldest) {
+    if (oldest == nullptr) return;
+    EpochRetire(oldest, [](void* first) {
+      for (auto* block = static_cast<BlockBuffer*>(first); block != nullptr;) {
+        BlockBuffer* const next = block->newer_;
+        block->Unref();
+        block = next;
+      }
+    });
+  }
+
+  BlockBuffer* TakeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return std::exchange(waiting_, Fifo()).oldest;
   }
 
   static BlockBuffer* Find(const Bucket& bucket, uint64_t table_id, uint64_t offset) {
@@ -204,27 +219,30 @@ class alignas(64) BlockCacheImpl::Shard {
     link->store(block->chain_.load(std::memory_order_relaxed), std::memory_order_release);
   }
 
-  void InsertLocked(BlockCacheImpl* cache, uint64_t hash, BlockBuffer* block, Fifo* evicted)
+  // Returns what the caller is to retire.
+  BlockBuffer* InsertLocked(BlockCacheImpl* cache, uint64_t hash, BlockBuffer* block)
       ABSL_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(&mu_);
     Bucket& bucket = cache->BucketOf(hash);
     const size_t charge = ChargeOf(block->bytes_);
     if (charge > capacity_ || Find(bucket, block->table_id_, block->offset_) != nullptr) {
       block->table_id_ = 0;
-      return;
+      return nullptr;
     }
     // Asked first, since what is evicted now may take the slot.
     const bool came_back = ghost_.Take(hash, small_.blocks + main_.blocks);
-    while (small_.bytes + main_.bytes > capacity_ - charge) EvictOne(cache, evicted);
+    while (small_.bytes + main_.bytes > capacity_ - charge) EvictOne(cache);
     block->Ref();
     Push(came_back ? &main_ : &small_, block);
     block->chain_.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
     bucket.store(block, std::memory_order_release);
+    BlockBuffer* const evicted = waiting_.bytes > waiting_limit_ ? TakeWaiting() : nullptr;
     PublishUsage();
+    return evicted;
   }
 
   // Requires: the shard is not empty.
-  void EvictOne(BlockCacheImpl* cache, Fifo* evicted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void EvictOne(BlockCacheImpl* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     // Each turn takes a block from the small queue for good, or uses up a second
     // chance, so there is an end.
     for (int chances = kMaxSecondChances;;) {
@@ -236,11 +254,11 @@ class alignas(64) BlockCacheImpl::Shard {
           continue;
         }
         ghost_.Add(HashOf(block->table_id_, block->offset_));
-        return Evict(cache, block, evicted);
+        return Evict(cache, block);
       }
       BlockBuffer* const block = Pop(&main_);
       const uint8_t frequency = block->frequency_.load(std::memory_order_relaxed);
-      if (frequency == 0 || chances == 0) return Evict(cache, block, evicted);
+      if (frequency == 0 || chances == 0) return Evict(cache, block);
       --chances;
       // A reader's increment between the two is lost, which is no matter.
       block->frequency_.store(static_cast<uint8_t>(frequency - 1), std::memory_order_relaxed);
@@ -248,13 +266,12 @@ class alignas(64) BlockCacheImpl::Shard {
     }
   }
 
-  void Evict(BlockCacheImpl* cache, BlockBuffer* block, Fifo* evicted)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void Evict(BlockCacheImpl* cache, BlockBuffer* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     Unlink(&cache->BucketOf(HashOf(block->table_id_, block->offset_)), block);
-    Push(evicted, block);
+    Push(&waiting_, block);
   }
 
-  void ClearQueue(BlockCacheImpl* cache, Fifo* queue, bool everything, Fifo* dropped)
+  void ClearQueue(BlockCacheImpl* cache, Fifo* queue, bool everything)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (size_t n = queue->blocks; n > 0; --n) {
       BlockBuffer* const block = Pop(queue);
@@ -263,20 +280,23 @@ class alignas(64) BlockCacheImpl::Shard {
       if (!everything && block->refs_.load(std::memory_order_relaxed) > 1) {
         Push(queue, block);
       } else {
-        Evict(cache, block, dropped);
+        Evict(cache, block);
       }
     }
   }
 
   void PublishUsage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    assert(small_.bytes + main_.bytes <= capacity_);
-    usage_.store(small_.bytes + main_.bytes, std::memory_order_relaxed);
+    assert(small_.bytes + main_.bytes <= capacity_ && waiting_.bytes <= waiting_limit_);
+    usage_.store(small_.bytes + main_.bytes + waiting_.bytes, std::memory_order_relaxed);
   }
 
   Mutex mu_;
-  size_t capacity_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t capacity_ ABSL_GUARDED_BY(mu_) = 0;  // of the two queues
   Fifo small_ ABSL_GUARDED_BY(mu_);
   Fifo main_ ABSL_GUARDED_BY(mu_);
+  // Evicted blocks that wait until it is worth while to retire them.
+  Fifo waiting_ ABSL_GUARDED_BY(mu_);
+  size_t waiting_limit_ ABSL_GUARDED_BY(mu_) = 0;
   Ghost ghost_ ABSL_GUARDED_BY(mu_);
   std::atomic<size_t> usage_{0};  // a copy for UsageBytes, which takes no lock
 };
