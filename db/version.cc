@@ -54,6 +54,13 @@ std::string Version::SharedPrefix() const {
 void Version::FinishLevels() {
   prefix_ = SharedPrefix();
   const KeyOrder& order = order_.user();
+  prefix_word_ = order.Word(prefix_);
+  prefix_mask_ = prefix_.size() >= 8 ? ~uint64_t{0} : ~(~uint64_t{0} >> (8 * prefix_.size()));
+  for (int level = kNumLevels - 1; level > 0; --level) {
+    if (levels_[level].files.empty()) continue;
+    first_sorted_level_ = level;
+    deepest_level_ = std::max(deepest_level_, level);
+  }
   for (Level& level : levels_) {
     const size_t n = level.files.size();
     level.smallest_words.reserve(n);
@@ -73,6 +80,13 @@ void Version::FinishLevels() {
 
 // --- the read path
 
+inline bool Version::HasPrefix(const Lookup& lookup) const {
+  const std::string_view key = lookup.user_key;
+  const size_t skip = prefix_.size();
+  if (key.size() < skip || ((lookup.word ^ prefix_word_) & prefix_mask_) != 0) return false;
+  return skip <= 8 || std::memcmp(key.data() + 8, prefix_.data() + 8, skip - 8) == 0;
+}
+
 inline bool Version::Covers(const Level& level, size_t index, std::string_view user_key,
                             uint64_t word) const {
   const uint64_t smallest = level.smallest_words[index];
@@ -88,10 +102,10 @@ inline bool Version::Covers(const Level& level, size_t index, std::string_view u
 void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
   const std::string_view key = lookup.user_key;
   uint64_t word = lookup.word;
-  if (const size_t skip = prefix_.size(); skip != 0) {
+  if (!prefix_.empty()) {
     // A key without the prefix is before all tables or after them.
-    if (key.size() < skip || std::memcmp(key.data(), prefix_.data(), skip) != 0) return;
-    word = order_.user().Word(key, skip);
+    if (!HasPrefix(lookup)) return;
+    word = order_.user().Word(key, prefix_.size());
   }
   const auto add = [&](const Run& run, int level) {
     const TableReader* table = run.OpenTable();
@@ -103,13 +117,18 @@ void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
   for (size_t i = 0; i < level0.files.size(); ++i) {
     if (Covers(level0, i, key, word)) add(level0.runs[i], 0);
   }
-  for (int l = 1; l < kNumLevels; ++l) {
+  for (int l = first_sorted_level_; l <= deepest_level_; ++l) {
     const Level& level = levels_[l];
-    if (level.files.empty()) continue;
-    const size_t i = FindFileByWord(order_.user(), LevelRun(l, 0, level.files.size()), key, word);
-    if (i == level.files.size() || word < level.smallest_words[i]) continue;
+    const size_t n = level.files.size();
+    size_t i = CountBelow(level.largest_words.data(), n, word);
+    if (i == n) continue;
+    if (level.largest_words[i] == word) [[unlikely]] {
+      i = FindFileByWord(order_.user(), LevelRun(l, 0, n), key, word);
+      if (i == n) continue;
+    }
+    if (word < level.smallest_words[i]) continue;
     if (word == level.smallest_words[i] &&
-        order_.user().Compare(key, SmallestUserKey(level.files[i])) < 0) {
+        order_.user().Compare(key, SmallestUserKey(level.files[i])) < 0) [[unlikely]] {
       continue;
     }
     add(level.runs[i], l);
@@ -255,12 +274,7 @@ absl::Status Version::AppendIterators(const ReadOptions& options, const std::str
 
 // --- what it consists of
 
-int Version::DeepestLevel() const {
-  for (int level = kNumLevels - 1; level > 0; --level) {
-    if (!levels_[level].files.empty()) return level;
-  }
-  return 0;
-}
+int Version::DeepestLevel() const { return deepest_level_; }
 
 std::pair<size_t, size_t> Version::OverlappingRange(int level, const std::string_view* begin,
                                                     const std::string_view* end) const {

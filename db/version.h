@@ -129,6 +129,7 @@ class Version {
   };
 
   void FinishLevels();
+  bool HasPrefix(const Lookup& lookup) const;
   std::string SharedPrefix() const;
   SortedRun LevelRun(int level, size_t begin, size_t end) const;
   // Whether candidate's filter rules lookup out, which is counted.
@@ -144,6 +145,10 @@ class Version {
   // What all boundaries of all tables begin with. Words are taken behind it, so
   // that keys with a long common beginning still differ in their words.
   std::string prefix_;
+  uint64_t prefix_word_ = 0;  // KeyOrder::Word of it, of which the mask says what counts
+  uint64_t prefix_mask_ = 0;
+  int first_sorted_level_ = 1;  // that has tables; above deepest_level_ where none has
+  int deepest_level_ = 0;
 };
 
 }  // namespace sievedb

@@ -24,18 +24,6 @@ size_t FindByKey(const KeyOrder& order, absl::Span<const FileRef> files, size_t 
   return begin;
 }
 
-// The number of words < word. Each step is a conditional move: the comparison's
-// outcome is as good as random, so a branch would be mispredicted half the time.
-size_t CountBelow(const uint64_t* words, size_t n, uint64_t word) {
-  const uint64_t* base = words;
-  while (n > 1) {
-    const size_t half = n / 2;
-    base = base[half - 1] < word ? base + half : base;
-    n -= half;
-  }
-  return static_cast<size_t>(base - words) + (n == 1 && *base < word ? 1 : 0);
-}
-
 class RunIterator final : public InternalIterator {
  public:
   RunIterator(const InternalKeyOrder& order, const SortedRun& run, TableOpener* opener,

@@ -25,6 +25,19 @@ struct SortedRun {
   std::string_view prefix;  // those bytes
 };
 
+// The number of words < word, of n in ascending order. Each step is arithmetic: the
+// comparison's outcome is as good as random, so a branch, which compilers make of a
+// conditional expression here, would be mispredicted half the time.
+inline size_t CountBelow(const uint64_t* words, size_t n, uint64_t word) {
+  const uint64_t* base = words;
+  while (n > 1) {
+    const size_t half = n / 2;
+    base += half & -static_cast<size_t>(base[half - 1] < word);
+    n -= half;
+  }
+  return static_cast<size_t>(base - words) + (n == 1 && *base < word ? 1 : 0);
+}
+
 // The index of the first file whose largest user key is >= user_key; files.size()
 // where there is none.
 size_t FindFile(const KeyOrder& order, const SortedRun& run, std::string_view user_key);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
@@ -22,6 +23,17 @@ size_t DecimalDigits(uint64_t number) {
   size_t digits = 1;
   for (; number >= 10; number /= 10) ++digits;
   return digits;
+}
+
+// The 8 decimal digits of number, of which the first is the lowest byte. Requires:
+// number < 10^8. Several digits at a time, since keys are made within what is measured.
+uint64_t EightDigits(uint64_t number) {
+  const uint64_t fours = number / 10000 | number % 10000 << 32;
+  const uint64_t hundreds = (fours * 10486 >> 20) & 0x0000007f0000007f;  // of each / 100
+  const uint64_t twos = hundreds | (fours - hundreds * 100) << 16;
+  const uint64_t tens = (twos * 103 >> 10) & 0x000f000f000f000f;  // of each / 10
+  const uint64_t ones = tens | (twos - tens * 10) << 8;
+  return ones | 0x3030303030303030;
 }
 
 size_t BinaryBytes(uint64_t number) {
@@ -83,13 +95,17 @@ absl::StatusOr<KeyGenerator> KeyGenerator::Create(size_t key_bytes, uint64_t max
 }
 
 void KeyGenerator::Format(uint64_t number, std::string* key) const {
-  const uint64_t base = decimal_ ? 10 : 256;
-  const uint64_t zero = decimal_ ? '0' : 0;
   key->resize(key_bytes_);
   char* bytes = key->data();
-  for (size_t i = number_bytes_; i-- > 0; number /= base) {
-    bytes[i] = static_cast<char>(zero + number % base);
+  size_t left = number_bytes_;
+  while (decimal_ && left >= 8) {
+    const uint64_t digits = EightDigits(number % 100000000);
+    std::memcpy(bytes + (left -= 8), &digits, sizeof(digits));
+    number /= 100000000;
   }
+  const uint64_t base = decimal_ ? 10 : 256;
+  const uint64_t zero = decimal_ ? '0' : 0;
+  for (; left > 0; number /= base) bytes[--left] = static_cast<char>(zero + number % base);
   assert(number == 0);
   std::fill(bytes + number_bytes_, bytes + key_bytes_, '0');
 }

@@ -43,11 +43,19 @@ class KeyOrder {
   // user's comparator.
   uint64_t Word(std::string_view key, size_t skip = 0) const {
     if (kind_ == Kind::kUser) return 0;
+    const size_t left = key.size() > skip ? key.size() - skip : 0;
     uint64_t word = 0;
-    if (key.size() > skip) {
-      std::memcpy(&word, key.data() + skip, std::min<size_t>(8, key.size() - skip));
+    if (left >= 8) {
+      std::memcpy(&word, key.data() + skip, 8);
+      word = __builtin_bswap64(word);
+    } else if (left > 0 && key.size() >= 8) {
+      // The last 8 bytes, without those before skip: cheaper than to copy some.
+      std::memcpy(&word, key.data() + key.size() - 8, 8);
+      word = __builtin_bswap64(word) << (8 * (8 - left));
+    } else if (left > 0) {
+      std::memcpy(&word, key.data() + skip, left);
+      word = __builtin_bswap64(word);
     }
-    word = __builtin_bswap64(word);
     return kind_ == Kind::kReverse ? ~word : word;
   }
   // Whether Word says anything.
