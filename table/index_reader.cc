@@ -60,11 +60,13 @@ absl::Status IndexReader::DecodeEntries(std::string_view block, uint64_t data_by
     }
     keys_.push_back(uint64_t{bytes_.size()} << 1 | (key_and_flag & 1));
     offsets_.push_back(offset);
-    bytes_.append(key);
+    bytes_.insert(bytes_.end(), key.begin(), key.end());
     offset += payload_bytes + kBlockTrailerBytes;
   }
   keys_.push_back(uint64_t{bytes_.size()} << 1);
   offsets_.push_back(offset);
+  // It was reserved for the whole block.
+  bytes_ = Packed<char>(bytes_.begin(), bytes_.end());
   if (offset != data_bytes || !in.done()) {
     return absl::DataLossError(
         absl::StrFormat("index: the data blocks end at offset %d: expected %d; %d bytes left over",

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "table/format.h"
 #include "table/internal_key.h"
+#include "util/packed_heap.h"
 #include "util/prefetch.h"
 
 namespace sievedb {
@@ -101,14 +102,17 @@ class IndexReader {
     return DecodeFixed64(bytes_.data() + (keys_[i + 1] >> 1) - kTagBytes);
   }
 
+  template <typename T>
+  using Packed = std::vector<T, PackedAllocator<T>>;
+
   InternalKeyOrder order_;
   std::string prefix_;  // empty under a user's comparator
   // The separators' user keys behind the prefix, each with its tag where keys_ says so.
-  std::string bytes_;
-  std::vector<uint64_t> keys_;     // begin in bytes_, times two; plus one: with a tag
-  std::vector<uint64_t> offsets_;  // of the data blocks; one more than blocks
-  std::vector<Line> lines_;        // the root's level first, the leaves last
-  std::vector<size_t> levels_;     // where each level begins in lines_
+  Packed<char> bytes_;
+  Packed<uint64_t> keys_;       // begin in bytes_, times two; plus one: with a tag
+  Packed<uint64_t> offsets_;    // of the data blocks; one more than blocks
+  Packed<Line> lines_;          // the root's level first, the leaves last
+  std::vector<size_t> levels_;  // where each level begins in lines_
 };
 
 }  // namespace sievedb

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "table/block_file.h"
@@ -13,7 +14,7 @@
 #include "table/internal_key.h"
 #include "table/table_properties.h"
 #include "table/table_reader.h"
-#include "util/aligned_buffer.h"
+#include "util/packed_heap.h"
 
 namespace sievedb {
 
@@ -33,7 +34,7 @@ struct TableParts {
   uint64_t file_bytes = 0;
   Footer footer;
   TableProperties properties;
-  AlignedBuffer filter_bytes;
+  std::vector<char, PackedAllocator<char>> filter_bytes;
   std::unique_ptr<const FilterReader> filter;  // reads filter_bytes
   absl::Status filter_status;
 };

@@ -89,9 +89,10 @@ absl::Status LoadFilter(const TableReaderOptions& options, const Tail& tail, Tab
     return absl::OkStatus();  // nobody here knows it: read without
   }
   SIEVEDB_ASSIGN_OR_RETURN(const size_t raw_bytes, parts->file->RawSize(handle, block));
-  AlignedBuffer bytes(raw_bytes);
+  std::vector<char, PackedAllocator<char>> bytes(raw_bytes);
   SIEVEDB_RETURN_IF_ERROR(parts->file->Unpack(handle, block, bytes.data(), raw_bytes));
-  auto filter = built_in ? OpenBuiltInFilter(kind, bytes.view()) : policy->NewReader(bytes.view());
+  const std::string_view view(bytes.data(), bytes.size());
+  auto filter = built_in ? OpenBuiltInFilter(kind, view) : policy->NewReader(view);
   if (!filter.ok()) return At(*parts->file, handle, filter.status());
   parts->filter_bytes = std::move(bytes);
   parts->filter = *std::move(filter);
@@ -187,7 +188,9 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
 }
 
 absl::Status TableReader::filter_status() const { return parts_->filter_status; }
-std::string_view TableReader::filter_bytes() const { return parts_->filter_bytes.view(); }
+std::string_view TableReader::filter_bytes() const {
+  return {parts_->filter_bytes.data(), parts_->filter_bytes.size()};
+}
 uint8_t TableReader::filter_kind() const { return parts_->footer.filter_kind; }
 
 bool TableReader::Prepare(const Lookup& lookup, Preparation* preparation) const {

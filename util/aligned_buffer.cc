@@ -70,6 +70,8 @@ char* AlignedBuffer::AllocateZeroed(size_t bytes, size_t* memory_bytes, bool* ma
   return data;
 }
 
+size_t AlignedBuffer::MappedBytes(size_t bytes) { return RoundUp(bytes, kPageBytes); }
+
 void AlignedBuffer::Free(char* data, size_t memory_bytes, bool mapped) {
   if (data == nullptr) return;
   if (mapped) {

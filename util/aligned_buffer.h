@@ -26,6 +26,7 @@ class AlignedBuffer {
   // cannot be had. memory_bytes: what is held from the system; Free takes both back.
   static char* AllocateZeroed(size_t bytes, size_t* memory_bytes, bool* mapped);
   static void Free(char* data, size_t memory_bytes, bool mapped);
+  static size_t MappedBytes(size_t bytes);  // memory_bytes of so many that are mapped
 
   AlignedBuffer(AlignedBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
