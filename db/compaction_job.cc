@@ -150,6 +150,7 @@ class Job {
         plan_ == nullptr ? RateLimiter::Priority::kHigh : RateLimiter::Priority::kLow;
     options.file_number = number;
     options.db_id = context_.db_id;
+    options.hash_seed = context_.hash_seed;
     options.creation_seconds = WallSeconds();
     builder_.emplace(options, file_.get());
     return absl::OkStatus();

@@ -25,6 +25,7 @@ struct JobContext {
   InternalKeyOrder order{BytewiseComparator()};
   std::string db_path;
   uint64_t db_id = 0;
+  uint64_t hash_seed = 0;
   TableOpener* opener = nullptr;
   StatisticsImpl* statistics = nullptr;
   std::function<uint64_t()> new_file_number;

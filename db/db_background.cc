@@ -104,6 +104,7 @@ JobContext DBImpl::MakeJobContext() const {
   context.order = order_;
   context.db_path = path_;
   context.db_id = versions_->db_id();
+  context.hash_seed = hash_seed_;
   context.opener = opener_.get();
   context.statistics = statistics_;
   context.new_file_number = [this] { return versions_->NewFileNumber(); };

@@ -86,6 +86,7 @@ class DBImpl final : public DB {
   struct Replay;
   absl::Status ReplayWals(const std::vector<std::string>& names);
   absl::Status ReplayWal(uint64_t number, Replay* replay);
+  RefPtr<MemTable> NewMemTable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status FlushReplayed(Replay* replay);
   void WriteOptionsFile();
   void NoteUnknownFiles(const std::vector<std::string>& names);
@@ -169,6 +170,7 @@ class DBImpl final : public DB {
   const InternalKeyOrder order_;
   FileSystem* const file_system_;
   StatisticsImpl* const statistics_;  // null: off
+  uint64_t hash_seed_ = 0;            // the VersionSet's, from OpenFiles on
   const uint64_t opened_micros_;
   const std::shared_ptr<SnapshotList> snapshots_;
   std::unique_ptr<FileLock> lock_;

@@ -92,10 +92,7 @@ DBImpl::DBImpl(const Options& sanitized, const std::string& path, bool read_only
       opened_micros_(NowMicros()),
       snapshots_(std::make_shared<SnapshotList>()),
       event_log_(std::make_unique<EventLog>()),
-      opener_(std::make_unique<TableOpener>(options_, path_)),
-      memtable_(RefPtr<MemTable>::New(order_, 0, options_.write_buffer_bytes)) {
-  active_ = memtable_.get();
-}
+      opener_(std::make_unique<TableOpener>(options_, path_)) {}
 
 DBImpl::~DBImpl() { Close().IgnoreError(); }
 
@@ -167,6 +164,13 @@ absl::Status DBImpl::OpenFiles() {
   }
   SIEVEDB_RETURN_IF_ERROR(exists ? versions_->Recover(read_only_ ? nullptr : &names)
                                  : versions_->Create());
+  hash_seed_ = versions_->hash_seed();
+  opener_->SetHashSeed(hash_seed_);
+  {
+    MutexLock lock(&mu_);
+    memtable_ = NewMemTable();
+    active_ = memtable_.get();
+  }
   wals_ = std::make_unique<WalSet>(file_system_, path_,
                                    options_.write_buffer_bytes + options_.write_buffer_bytes / 8);
   if (read_only_) {
@@ -333,6 +337,11 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
   return absl::OkStatus();
 }
 
+RefPtr<MemTable> DBImpl::NewMemTable() {
+  return RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes,
+                               hash_seed_);
+}
+
 absl::Status DBImpl::FlushReplayed(Replay* replay) {
   if (active_->empty()) return absl::OkStatus();
   versions_->SetLastSequence(replay->last_sequence);
@@ -343,7 +352,7 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
              MakeFilterContext(options_, *versions_->current(), nullptr, active_->entries())));
   for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
   MutexLock lock(&mu_);
-  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes);
+  memtable_ = NewMemTable();
   active_ = memtable_.get();
   return absl::OkStatus();
 }

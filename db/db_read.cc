@@ -79,7 +79,7 @@ absl::Status DBImpl::GetWith(const ReadOptions& options, std::string_view key, F
   const ReadView* const seen = view();
   if (seen == nullptr) return ClosedError();
   const uint64_t sequence = SequenceSeen(options);
-  Lookup lookup(key, sequence, order_.user(), options, statistics_);
+  Lookup lookup(key, sequence, order_.user(), options, statistics_, hash_seed_);
   SIEVEDB_RETURN_IF_ERROR(Find(*seen, &lookup));
   found(&lookup);
   return absl::OkStatus();
@@ -122,7 +122,7 @@ void DBImpl::GetBatch(const ReadView& view, uint64_t sequence, const ReadOptions
                       absl::Span<absl::Status> statuses) {
   absl::InlinedVector<Lookup, Version::kMaxBatch> lookups;
   for (size_t i = 0; i < keys.size(); ++i) {
-    lookups.emplace_back(keys[i], sequence, order_.user(), options, statistics_);
+    lookups.emplace_back(keys[i], sequence, order_.user(), options, statistics_, hash_seed_);
     PrefetchInMemtables(view, lookups[i]);
   }
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -143,7 +143,7 @@ bool DBImpl::MayContain(const ReadOptions& options, std::string_view key) {
   const ReadView* const seen = view();
   if (seen == nullptr) return true;
   const uint64_t sequence = SequenceSeen(options);
-  Lookup lookup(key, sequence, order_.user(), options, statistics_);
+  Lookup lookup(key, sequence, order_.user(), options, statistics_, hash_seed_);
   PrefetchInMemtables(*seen, lookup);
   FindInMemtables(*seen, &lookup);
   if (lookup.decided()) return lookup.state == Lookup::State::kFound;

@@ -201,7 +201,7 @@ absl::Status DBImpl::BeginMemtable() {
     return absl::OkStatus();
   }
   immutables_.push_back({memtable_, memtable_first_wal_});
-  memtable_ = RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes);
+  memtable_ = NewMemTable();
   active_ = memtable_.get();
   memtable_first_wal_ = wal;
   InstallView();

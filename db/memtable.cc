@@ -51,10 +51,12 @@ class MemTableIterator final : public InternalIterator {
 
 }  // namespace
 
-MemTable::MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes)
+MemTable::MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes,
+                   uint64_t hash_seed)
     : id_(id),
       arena_(expected_bytes),
       order_(order),
+      hash_seed_(hash_seed),
       use_filter_(order.user().equal_keys_have_equal_bytes()),
       filter_(expected_bytes / kFilterFraction),
       list_(order, &arena_) {}
@@ -63,12 +65,13 @@ void MemTable::Add(uint64_t sequence, EntryType type, std::string_view key,
                    std::string_view value) {
   // Before the entry: who finds it there has no use for the filter, and who relies
   // on the filter acquired a sequence that is published after both.
-  if (use_filter_) filter_.Add(Hash64(key));
+  if (use_filter_) filter_.Add(Hash64(key, hash_seed_));
   list_.Insert(key, MakeTag(sequence, type), value);
   if (type == EntryType::kDelete) tombstones_.fetch_add(1, std::memory_order_relaxed);
 }
 
 const SkipList::Node* MemTable::Find(const Lookup& lookup) const {
+  assert(lookup.hash_seed == hash_seed_);
   if (use_filter_ && !filter_.MayContain(lookup.hash)) return nullptr;
   const SkipList::Node* const node =
       list_.FindAtOrAfter(list_.MakeTarget(lookup.user_key, lookup.seek_tag));

@@ -25,8 +25,9 @@ class MemTable : public RefCounted<MemTable> {
  public:
   // id grows with each memtable of a DB. expected_bytes: at which it will be
   // flushed; a 64th of it goes to a filter, so that most lookups of keys that are
-  // not here cost one load.
-  MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes = size_t{1} << 20);
+  // not here cost one load. hash_seed: that of the lookups.
+  MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes = size_t{1} << 20,
+           uint64_t hash_seed = 0);
 
   // Requires: no entry with this key and sequence is in it.
   void Add(uint64_t sequence, EntryType type, std::string_view key, std::string_view value);
@@ -61,6 +62,7 @@ class MemTable : public RefCounted<MemTable> {
   const uint64_t id_;
   Arena arena_;
   const InternalKeyOrder order_;
+  const uint64_t hash_seed_;
   const bool use_filter_;  // not where equal keys may have different bytes
   AtomicBloom filter_;
   SkipList list_;

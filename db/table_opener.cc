@@ -31,6 +31,7 @@ absl::StatusOr<const TableReader*> TableOpener::Open(const FileMeta& file) {
   options.file_number = file.number;
   options.file_bytes = file.file_bytes;
   options.tail_bytes = file.tail_bytes;
+  options.hash_seed = hash_seed_;
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> opened = limiter_.Open(options.path);
   if (!opened.ok()) {
     // To a reader kNotFound would mean that there is no such key.

@@ -31,12 +31,16 @@ class TableOpener {
     return Open(file);
   }
 
+  // What lookups are hashed with. Requires: before the first table is opened.
+  void SetHashSeed(uint64_t seed) { hash_seed_ = seed; }
+
   // Takes a table that was just written, already open, or opens it.
   absl::StatusOr<const TableReader*> Open(const FileMeta& file);
 
  private:
   const Options& options_;
   const std::string db_path_;
+  uint64_t hash_seed_ = 0;
   OpenFileLimiter limiter_;
   // No table is opened twice at a time. Several, so that a read seldom waits while the
   // background opens one table after the other, always ready to take the lock again.

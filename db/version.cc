@@ -110,7 +110,7 @@ void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
   const auto add = [&](const Run& run, int level) {
     const TableReader* table = run.OpenTable();
     if (table != nullptr) [[likely]]
-      table->PrefetchFilter(lookup.hash);
+      table->PrefetchFilter(table->HashOf(lookup));
     to->push_back({&run, table, level});
   };
   const Level& level0 = levels_[0];
@@ -136,7 +136,7 @@ void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
 }
 
 inline bool Version::RuledOut(const Candidate& candidate, const Lookup& lookup) {
-  if (candidate.table->MayContain(lookup.hash)) return false;
+  if (candidate.table->MayContain(candidate.table->HashOf(lookup))) return false;
   if (lookup.statistics != nullptr) {
     lookup.statistics->AddFilterAnswer(candidate.level, FilterAnswer::kNo);
   }
@@ -224,7 +224,10 @@ bool Version::MayContain(const Lookup& lookup) const {
   Candidates candidates;
   FindCandidates(lookup, &candidates);
   for (const Candidate& candidate : candidates) {
-    if (candidate.table == nullptr || candidate.table->MayContain(lookup.hash)) return true;
+    if (candidate.table == nullptr ||
+        candidate.table->MayContain(candidate.table->HashOf(lookup))) {
+      return true;
+    }
   }
   return false;
 }

@@ -17,10 +17,12 @@
 //                           internal keys, varint smallest sequence, varint largest
 //                           sequence, varint entries, varint tombstones, varint raw
 //                           bytes
+//   0x08  hash seed         fixed64; where no edit has one, it is 0
 //
 // A tag with bit 0x40 is one that a reader may skip: a length-prefixed value
 // follows. Any other unknown tag means that only a newer version can understand
-// the edit. Tags 0x01 to 0x05 stand at most once in an edit.
+// the edit. Tags 0x01 to 0x05 and 0x08 stand at most
+// once in an edit.
 
 #include "db/version_edit.h"
 
@@ -48,6 +50,7 @@ enum FieldTag : uint64_t {
   kLastSequence = 0x05,
   kRemovedTable = 0x06,
   kAddedTable = 0x07,
+  kHashSeed = 0x08,
 };
 
 absl::Status Damaged(std::string_view field, std::string_view what) {
@@ -136,6 +139,8 @@ class Decoder {
         return RemovedTable();
       case kAddedTable:
         return AddedTable();
+      case kHashSeed:
+        return Scalar("hash seed", reader_.Fixed64(), &edit_.hash_seed);
       default:
         break;
     }
@@ -219,6 +224,10 @@ std::string VersionEdit::Encode() const {
     AppendVarint64(&to, kDbId);
     AppendFixed64(&to, *db_id);
   }
+  if (hash_seed.has_value()) {
+    AppendVarint64(&to, kHashSeed);
+    AppendFixed64(&to, *hash_seed);
+  }
   const auto number = [&](FieldTag tag, const std::optional<uint64_t>& value) {
     if (!value.has_value()) return;
     AppendVarint64(&to, tag);
@@ -251,6 +260,7 @@ std::string VersionEdit::DebugString() const {
   };
   if (comparator_name.has_value()) append("comparator " + Escape(*comparator_name));
   if (db_id.has_value()) append(absl::StrFormat("id %016x", *db_id));
+  if (hash_seed.has_value()) append(absl::StrFormat("hash seed %016x", *hash_seed));
   if (log_number.has_value()) append(absl::StrFormat("log %d", *log_number));
   if (next_file_number.has_value()) append(absl::StrFormat("next file %d", *next_file_number));
   if (last_sequence.has_value()) append(absl::StrFormat("sequence %d", *last_sequence));

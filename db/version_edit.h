@@ -19,6 +19,7 @@ namespace sievedb {
 struct VersionEdit {
   std::optional<std::string> comparator_name;
   std::optional<uint64_t> db_id;
+  std::optional<uint64_t> hash_seed;   // of user keys' hashes; none anywhere: 0
   std::optional<uint64_t> log_number;  // the oldest WAL that is still needed
   std::optional<uint64_t> next_file_number;
   std::optional<uint64_t> last_sequence;

@@ -72,6 +72,7 @@ VersionSet::~VersionSet() = default;
 struct VersionSet::Recovered {
   std::shared_ptr<const Version> version;
   uint64_t db_id = 0;
+  uint64_t hash_seed = 0;  // that of databases from before there was one
   uint64_t log_number = 0;
   uint64_t next_file_number = 0;
   uint64_t last_sequence = 0;
@@ -118,6 +119,7 @@ absl::Status VersionSet::ReadManifest(uint64_t number, Recovered* to) {
       SIEVEDB_RETURN_IF_ERROR(CheckComparator(*edit, path));
     }
     to->db_id = edit->db_id.value_or(to->db_id);
+    to->hash_seed = edit->hash_seed.value_or(to->hash_seed);
     to->log_number = edit->log_number.value_or(to->log_number);
     to->next_file_number = std::max(to->next_file_number, edit->next_file_number.value_or(0));
     to->last_sequence = std::max(to->last_sequence, edit->last_sequence.value_or(0));
@@ -193,6 +195,7 @@ absl::Status VersionSet::Recover(const std::vector<std::string>* names) {
   if (recovered.next_file_number > 0) ReserveFileNumber(recovered.next_file_number - 1);
   SetLastSequence(recovered.last_sequence);
   db_id_ = recovered.db_id;
+  hash_seed_ = recovered.hash_seed;
   MutexLock lock(&mu_);
   current_ = std::move(recovered.version);
   log_number_ = recovered.log_number;
@@ -204,6 +207,7 @@ absl::Status VersionSet::Recover(const std::vector<std::string>* names) {
 
 absl::Status VersionSet::Create() {
   db_id_ = NewDatabaseId();
+  hash_seed_ = options_.file_system->RandomSeed();
   MutexLock apply_lock(&apply_mu_);
   const absl::Status status = RollManifest(*current(), nullptr);
   return NoteError(status.ok() ? SyncCurrent() : status);
@@ -213,6 +217,7 @@ VersionEdit VersionSet::Snapshot(const Version& version) const {
   VersionEdit edit;
   edit.comparator_name = options_.comparator->Name();
   edit.db_id = db_id_;
+  if (hash_seed_ != 0) edit.hash_seed = hash_seed_;
   edit.log_number = log_number();
   edit.next_file_number = next_file_number_.load();
   edit.last_sequence = last_sequence();

@@ -69,6 +69,8 @@ class VersionSet {
   uint64_t manifest_file_number() const;
   uint64_t log_number() const;  // WALs below it are not needed
   uint64_t db_id() const { return db_id_; }
+  // Of the hashes of user keys, in filters and in blocks. Drawn by Create.
+  uint64_t hash_seed() const { return hash_seed_; }
   // The last sequence in tables or WALs that were recovered; the owner moves it on
   // before an Apply.
   uint64_t last_sequence() const { return last_sequence_.load(); }
@@ -104,6 +106,7 @@ class VersionSet {
   std::atomic<uint64_t> next_file_number_{1};
   std::atomic<uint64_t> last_sequence_{0};
   uint64_t db_id_ = 0;
+  uint64_t hash_seed_ = 0;  // constant once Create or Recover has returned
 
   Mutex apply_mu_;  // held while an edit is written; taken before mu_
   // Null until the first edit after Recover, and after an error.

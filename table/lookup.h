@@ -52,20 +52,24 @@ class BlockPin {
 // under one EpochGuard.
 struct Lookup {
   Lookup(std::string_view key, uint64_t sequence_seen, const KeyOrder& order,
-         const ReadOptions& read_options, StatisticsImpl* stats)
+         const ReadOptions& read_options, StatisticsImpl* stats, uint64_t seed = 0)
       : user_key(key),
         sequence(sequence_seen),
         seek_tag(SeekTag(sequence_seen)),
-        hash(Hash64(key)),
+        hash_seed(seed),
+        hash(Hash64(key, seed)),
         word(order.Word(key)),
         options(read_options),
-        statistics(stats) {}
+        statistics(stats),
+        other_seed_(seed),
+        other_hash_(hash) {}
 
   const std::string_view user_key;
   const uint64_t sequence;  // entries above it are not seen
   const uint64_t seek_tag;
-  const uint64_t hash;  // FilterHash(user_key)
-  const uint64_t word;  // KeyOrder::Word(user_key)
+  const uint64_t hash_seed;  // the database's: that of its memtables and nearly all tables
+  const uint64_t hash;       // Hash64(user_key, hash_seed)
+  const uint64_t word;       // KeyOrder::Word(user_key)
   const ReadOptions& options;
   StatisticsImpl* const statistics;  // null: off
 
@@ -75,6 +79,20 @@ struct Lookup {
   BlockPin pin;
 
   bool decided() const { return state != State::kSearching; }
+
+  // Hash64(user_key, seed), for a table that another database wrote. The last one is
+  // kept: tables mostly come many from one database.
+  uint64_t HashWith(uint64_t seed) const {
+    if (seed != other_seed_) {
+      other_seed_ = seed;
+      other_hash_ = Hash64(user_key, seed);
+    }
+    return other_hash_;
+  }
+
+ private:
+  mutable uint64_t other_seed_;
+  mutable uint64_t other_hash_;
 };
 
 }  // namespace sievedb

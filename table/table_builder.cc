@@ -234,7 +234,9 @@ absl::Status TableBuilder::Add(std::string_view internal_key, std::string_view v
   }
   // A block that goes on with the last one's user key knows it by its hash too.
   uint64_t hash = 0;
-  if (rep.hashes_mean_keys && (new_user_key || rep.block.empty())) hash = Hash64(user_key);
+  if (rep.hashes_mean_keys && (new_user_key || rep.block.empty())) {
+    hash = Hash64(user_key, rep.options.hash_seed);
+  }
   if (new_user_key) {
     ++properties.distinct_user_keys;
     if (rep.filter != nullptr) rep.filter->AddHash(hash);
@@ -280,6 +282,7 @@ absl::StatusOr<TableSummary> TableBuilder::Finish() {
   properties.creation_seconds = rep.options.creation_seconds;
   properties.file_number = rep.options.file_number;
   properties.db_id = rep.options.db_id;
+  properties.hash_seed = rep.options.hash_seed;
   properties.created_by = CreatedBy();
   SIEVEDB_ASSIGN_OR_RETURN(footer.properties,
                            rep.WriteTailBlock(EncodeTableProperties(properties)));

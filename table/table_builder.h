@@ -26,6 +26,7 @@ struct TableBuilderOptions {
   RateLimiter::Priority rate_priority = RateLimiter::Priority::kLow;
   uint64_t file_number = 0;  // seeds the checksums
   uint64_t db_id = 0;
+  uint64_t hash_seed = 0;  // of the hashes of user keys, in the filter and in the blocks
   uint64_t creation_seconds = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace sievedb {
 namespace {
 
-// Numbers are varints, except the double, which is its 8 bytes.
+// Numbers are varints, except the double and the hash seed, which are their 8 bytes.
 enum PropertyId : uint32_t {
   kEntries = 1,
   kTombstones = 2,
@@ -36,6 +36,7 @@ enum PropertyId : uint32_t {
   kFileNumber = 21,
   kDbId = 22,
   kCreatedBy = 23,
+  kHashSeed = 24,
 };
 
 void AppendBytes(std::string* to, PropertyId id, std::string_view bytes) {
@@ -115,6 +116,10 @@ bool DecodeProperty(uint32_t id, std::string_view bytes, TableProperties* proper
     case kCreatedBy:
       properties->created_by = bytes;
       return true;
+    case kHashSeed:
+      if (bytes.size() != sizeof(uint64_t)) return false;
+      properties->hash_seed = DecodeFixed64(bytes.data());
+      return true;
     default:
       return true;
   }
@@ -140,6 +145,11 @@ std::string EncodeTableProperties(const TableProperties& properties) {
     AppendNumber(&block, number.id, properties.*number.field);
   }
   AppendBytes(&block, kCreatedBy, properties.created_by);
+  if (properties.hash_seed != 0) {
+    char seed[sizeof(uint64_t)];
+    EncodeFixed64(seed, properties.hash_seed);
+    AppendBytes(&block, kHashSeed, {seed, sizeof(seed)});
+  }
   return block;
 }
 

@@ -35,11 +35,13 @@ struct TableProperties {
   uint64_t file_number = 0;       // when it was written
   uint64_t db_id = 0;             // of the database that wrote it
   std::string created_by;         // "sievedb 0.1.0"
+  // Of Hash64 of user keys, from which the filter and the blocks' hash indexes are made.
+  uint64_t hash_seed = 0;
 };
 
 // A properties block: fields as (varint id, length-prefixed bytes), ascending;
 // unknown ids are skipped, so older readers read newer tables of one format
-// version.
+// version. A hash seed of 0 is left out.
 std::string EncodeTableProperties(const TableProperties& properties);
 // Errors: kDataLoss (without file and offset: the caller adds them).
 absl::StatusOr<TableProperties> DecodeTableProperties(std::string_view bytes);

@@ -131,8 +131,11 @@ absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
 
 }  // namespace
 
-TableReader::TableReader(std::unique_ptr<TableParts> parts)
-    : filter_(parts->filter.get()), parts_(std::move(parts)) {
+TableReader::TableReader(std::unique_ptr<TableParts> parts, uint64_t lookup_seed)
+    : foreign_seed_(parts->properties.hash_seed != lookup_seed),
+      filter_(parts->filter.get()),
+      hash_seed_(parts->properties.hash_seed),
+      parts_(std::move(parts)) {
   const auto remember = [this](const auto& bloom) {
     bloom_blocks_ = bloom.blocks();
     bloom_num_blocks_ = bloom.num_blocks();
@@ -184,7 +187,7 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
     parts->filter_status = LoadFilter(options, tail, parts.get());
     if (!parts->filter_status.ok()) Count(options.statistics, Counter::kFilterLoadErrors);
   }
-  return std::unique_ptr<TableReader>(new TableReader(std::move(parts)));
+  return std::unique_ptr<TableReader>(new TableReader(std::move(parts), options.hash_seed));
 }
 
 absl::Status TableReader::filter_status() const { return parts_->filter_status; }
@@ -232,7 +235,7 @@ bool TableReader::PrepareStep(const Lookup& lookup, int step, Preparation* prepa
       return true;
     default:
       Block::PrefetchEntries({preparation->buffer->data(), preparation->buffer->size()},
-                             parts.order.user(), lookup.hash);
+                             parts.order.user(), HashOf(lookup));
       return false;
   }
 }
@@ -255,8 +258,8 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
     }
     uint64_t tag = 0;
     std::string_view value;
-    switch (block.Find(parts.order.user(), lookup->user_key, lookup->seek_tag, lookup->hash, &tag,
-                       &value)) {
+    switch (block.Find(parts.order.user(), lookup->user_key, lookup->seek_tag, HashOf(*lookup),
+                       &tag, &value)) {
       case Block::Result::kFound:
         if (TagType(tag) == static_cast<uint8_t>(EntryType::kPut)) {
           lookup->state = Lookup::State::kFound;

@@ -29,6 +29,8 @@ struct TableReaderOptions {
   uint64_t file_number = 0;  // seeds the checksums; kAnyFileNumber: take the footer's
   uint64_t file_bytes = 0;
   uint64_t tail_bytes = 0;  // 0: unknown, costs a second read
+  // What lookups are hashed with: that of the database. The table may have another.
+  uint64_t hash_seed = 0;
 };
 inline constexpr uint64_t kAnyFileNumber = ~uint64_t{0};
 
@@ -56,7 +58,14 @@ class TableReader {
                                                            std::unique_ptr<RandomAccessFile> file);
   ~TableReader();
 
+  // What Lookup::hash is with this table's seed.
+  uint64_t HashOf(const Lookup& lookup) const {
+    return foreign_seed_ ? lookup.HashWith(hash_seed_) : lookup.hash;
+  }
+  uint64_t HashOf(std::string_view user_key) const { return Hash64(user_key, hash_seed_); }
+
   // --- the filter, asked before anything else. A table without one says maybe.
+  // hash: of HashOf.
   bool MayContain(uint64_t hash) const {
     if (bloom_blocks_ != nullptr) [[likely]] {
       return bloom_dense_
@@ -122,7 +131,7 @@ class TableReader {
  private:
   bool PrepareStep(const Lookup& lookup, int step, Preparation* preparation) const;
 
-  explicit TableReader(std::unique_ptr<TableParts> parts);
+  TableReader(std::unique_ptr<TableParts> parts, uint64_t lookup_seed);
 
   // The filter, where it is a blocked Bloom filter, without a pointer to follow: a
   // lookup asks many tables, each for the first time in a while.
@@ -130,7 +139,9 @@ class TableReader {
   uint64_t bloom_num_blocks_ = 0;
   int bloom_probes_ = 0;
   bool bloom_dense_ = false;
+  bool foreign_seed_ = false;  // lookups come hashed with another seed than hash_seed_
   const FilterReader* filter_ = nullptr;
+  const uint64_t hash_seed_;
   const std::unique_ptr<TableParts> parts_;
 };
 

@@ -107,7 +107,7 @@ class TableVerifier {
           handle, absl::StrFormat("entry %d of the table is outside of what the index says",
                                   found_.entries));
     }
-    const uint64_t hash = Hash64(user_key);
+    const uint64_t hash = Hash64(user_key, parts_.properties.hash_seed);
     uint64_t found_tag = 0;
     std::string_view found_value;
     if (block.Find(order_.user(), user_key, tag, hash, &found_tag, &found_value) !=

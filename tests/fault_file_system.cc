@@ -138,7 +138,7 @@ struct Fault {
 
 struct FaultFileSystem::State {
   explicit State(std::shared_ptr<FileSystem> base_in)
-      : base(std::move(base_in)), boot_id(base->BootId()) {}
+      : base(std::move(base_in)), boot_id(base->BootId()), random_seed(base->RandomSeed()) {}
 
   static absl::Status Off() { return absl::UnavailableError("the machine is off"); }
 
@@ -201,6 +201,7 @@ struct FaultFileSystem::State {
   uint64_t failed ABSL_GUARDED_BY(mu) = 0;
   std::atomic<uint64_t> readaheads{0};
   uint64_t boot_id ABSL_GUARDED_BY(mu);
+  std::atomic<uint64_t> random_seed;
   bool off ABSL_GUARDED_BY(mu) = false;
   uint64_t operations_to_crash ABSL_GUARDED_BY(mu) = 0;  // 0: never
   std::function<void()> at_crash ABSL_GUARDED_BY(mu);
@@ -566,6 +567,14 @@ uint64_t FaultFileSystem::readaheads() const {
 uint64_t FaultFileSystem::BootId() {
   MutexLock lock(&state_->mu);
   return state_->boot_id;
+}
+
+uint64_t FaultFileSystem::RandomSeed() {
+  return state_->random_seed.load(std::memory_order_relaxed);
+}
+
+void FaultFileSystem::SetRandomSeed(uint64_t seed) {
+  state_->random_seed.store(seed, std::memory_order_relaxed);
 }
 
 }  // namespace sievedb

@@ -121,6 +121,10 @@ class FaultFileSystem : public FileSystem {
   absl::StatusOr<uint64_t> FreeSpaceBytes(const std::string& directory) override;
   // The same after the death of the process, another one in a CrashClone.
   uint64_t BootId() override;
+  // The base's, until another is set: 0 makes databases as they were before they had a
+  // seed.
+  uint64_t RandomSeed() override;
+  void SetRandomSeed(uint64_t seed);
 
  private:
   class ReadFile;

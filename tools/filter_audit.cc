@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "tools/record_file.h"
 #include "util/escape.h"
-#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -141,7 +140,7 @@ absl::StatusOr<AuditCounts> AuditTable(const OpenedTable& table, double expected
       SIEVEDB_RETURN_IF_ERROR(it->status());
     }
     const bool there = it->Valid() && order.Equal(UserKey(it->key()), *key);
-    const bool maybe = reader.MayContain(Hash64(*key));
+    const bool maybe = reader.MayContain(reader.HashOf(*key));
     if (there) {
       ++(maybe ? counts.maybe_present : counts.denied);
     } else {

@@ -232,6 +232,7 @@ class Dump {
         {"file_number", p.file_number},
         {"db_id", absl::StrFormat("%016x", p.db_id)},
         {"created_by", p.created_by},
+        {"hash_seed", absl::StrFormat("%016x", p.hash_seed)},
     };
     if (settings_.json) {
       Add(json);

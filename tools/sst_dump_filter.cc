@@ -7,7 +7,6 @@
 #include "util/coding.h"
 #include "util/dense_bloom.h"
 #include "util/filter_block.h"
-#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -68,7 +67,7 @@ absl::Status AskForPresentKeys(const TableReader& table, FilterReport* report) {
     if (report->present_keys > 0 && key == last) continue;
     last.assign(key);
     ++report->present_keys;
-    if (!table.MayContain(Hash64(key))) ++report->denied_keys;
+    if (!table.MayContain(table.HashOf(key))) ++report->denied_keys;
   }
   return it->status();
 }
@@ -80,7 +79,7 @@ uint64_t CountFalsePositives(const TableReader& table, uint64_t count) {
   char key[24];
   for (uint64_t i = 0; i < count; ++i) {
     for (size_t at = 0; at < sizeof(key); at += 8) EncodeFixed64(key + at, random.Next());
-    if (table.MayContain(Hash64({key, sizeof(key)}))) ++maybe;
+    if (table.MayContain(table.HashOf({key, sizeof(key)}))) ++maybe;
   }
   return maybe;
 }
@@ -130,7 +129,7 @@ absl::StatusOr<FilterKeyReport> ReportFilterKey(const OpenedTable& table, std::s
   const TableReader& reader = *table.reader;
   FilterKeyReport report;
   report.key = key;
-  report.hash = Hash64(key);
+  report.hash = reader.HashOf(key);
   report.admitted = reader.MayContain(report.hash);
   if (const Blocks blocks = BlocksOf(reader)) {
     report.has_blocks = true;

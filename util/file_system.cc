@@ -1,5 +1,13 @@
 #include "sievedb/file_system.h"
 
+#include <unistd.h>
+#ifdef __APPLE__
+#include <sys/random.h>
+#endif
+
+#include "util/clock.h"
+#include "util/hash.h"
+
 namespace sievedb {
 
 // The destructors are here, not inline, so that each class has one vtable in the
@@ -20,5 +28,15 @@ FileLock::~FileLock() = default;
 FileSystem::~FileSystem() = default;
 
 uint64_t FileSystem::BootId() { return 0; }
+
+uint64_t FileSystem::RandomSeed() {
+  uint64_t seed = 0;
+  if (getentropy(&seed, sizeof(seed)) == 0) return seed;
+  // A kernel without randomness: the time and where things lie in memory are the best
+  // that is left.
+  const uint64_t parts[] = {NowNanos(), reinterpret_cast<uintptr_t>(&seed),
+                            reinterpret_cast<uintptr_t>(this)};
+  return Hash64({reinterpret_cast<const char*>(parts), sizeof(parts)});
+}
 
 }  // namespace sievedb

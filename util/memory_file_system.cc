@@ -264,6 +264,7 @@ class MemoryFileSystemImpl final : public FileSystem {
 
   // Each is a machine of its own.
   uint64_t BootId() override { return boot_id_; }
+  uint64_t RandomSeed() override { return 0x6d656d6f72792121; }
 
  private:
   static std::string ChildPrefix(const std::string& normal) {

@@ -113,12 +113,18 @@ class SIEVEDB_EXPORT FileSystem {
   // recovery can tell what a crash of the machine leaves from damage. 0: not known;
   // bytes that are missing then count as damage.
   virtual uint64_t BootId();
+
+  // A number that nobody can guess. A new database takes the seed of its filters'
+  // hashes from it, so that no keys can be chosen to collide there. One that returns a
+  // constant makes databases the same from run to run, for tests.
+  virtual uint64_t RandomSeed();
 };
 
 // The operating system's files.
 SIEVEDB_EXPORT std::shared_ptr<FileSystem> PosixFileSystem();
 
-// A file system that lives in memory and dies with its last reference.
+// A file system that lives in memory and dies with its last reference. Its RandomSeed
+// is a constant.
 SIEVEDB_EXPORT std::shared_ptr<FileSystem> NewMemoryFileSystem();
 
 }  // namespace sievedb

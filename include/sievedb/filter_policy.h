@@ -13,8 +13,9 @@
 
 namespace sievedb {
 
-// The hash of a user key that every filter is built from and asked with:
-// XXH3-64 with seed 0. Computed once per lookup.
+// The hash of a key that the classes of filter.h are built from and asked with: XXH3-64
+// with seed 0. The tables of a database use XXH3-64 with a random seed of the database,
+// so that nobody can choose keys that collide; it is computed once per lookup.
 SIEVEDB_EXPORT uint64_t FilterHash(std::string_view key);
 
 // Figures of one filter, for sst_dump, properties and the audit.
@@ -32,7 +33,7 @@ struct FilterFigures {
 class SIEVEDB_EXPORT FilterReader {
  public:
   virtual ~FilterReader();
-  // False is certain: no key with this FilterHash was added.
+  // False is certain: no key with this hash was added.
   virtual bool MayContain(uint64_t hash) const = 0;
   // Starts loading the cache lines that MayContain(hash) will read.
   virtual void Prefetch(uint64_t hash) const;

@@ -19,6 +19,7 @@ VersionEdit FullEdit() {
   VersionEdit edit;
   edit.comparator_name = "sievedb.bytewise";
   edit.db_id = 0x1122334455667788;
+  edit.hash_seed = 0x99aabbccddeeff00;
   edit.log_number = 12;
   edit.next_file_number = 300;
   edit.last_sequence = kMaxSequence;
@@ -29,7 +30,8 @@ VersionEdit FullEdit() {
 }
 
 constexpr const char* kFullText =
-    "comparator sievedb.bytewise, id 1122334455667788, log 12, next file 300, "
+    "comparator sievedb.bytewise, id 1122334455667788, hash seed 99aabbccddeeff00, log 12, next "
+    "file 300, "
     "sequence 72057594037927935, -L0:5, -L6:1000000, "
     "+L1:7[a .. z\\x00\\xff] 70000 bytes (tail 7000, raw 140000), 100 entries (0 deletes), "
     "sequences 9 .. 9, "
@@ -57,12 +59,14 @@ TEST(VersionEditTest, AllFieldsComeBack) {
 
 TEST(VersionEditTest, BytesAreAsDescribed) {
   VersionEdit edit;
+  edit.hash_seed = 0x0102030405060708;
   edit.log_number = 300;
   edit.removed_files = {{2, 5}};
   auto file = MakeFile(9, "k", "k", 3, 200);
   edit.added_files.emplace_back(4, file);
   EXPECT_EQ(ToHex(edit.Encode()),
             "00"                    // column family
+            "080807060504030201"    // hash seed
             "03ac02"                // log number
             "060205"                // removed table
             "070409c80114"          // added table: level, number, bytes, tail
@@ -85,7 +89,7 @@ TEST(VersionEditTest, EveryCutIsAnError) {
       EXPECT_TRUE(absl::IsDataLoss(edit.status())) << n << ": " << edit.status();
     }
   }
-  EXPECT_EQ(ok, 9u);
+  EXPECT_EQ(ok, 10u);
 }
 
 TEST(VersionEditTest, EveryFlippedByteGivesAnErrorOrAnEdit) {
@@ -127,7 +131,7 @@ TEST(VersionEditTest, UnknownTags) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeStatus(bytes + "\x41")));
   EXPECT_TRUE(absl::IsDataLoss(DecodeStatus(bytes + "\x41\x05"
                                                     "four")));
-  for (const char* tag : {"\x08", "\x3f", "\x80\x01"}) {
+  for (const char* tag : {"\x09", "\x3f", "\x80\x01"}) {
     const absl::Status status = DecodeStatus(bytes + tag);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("newer version"));

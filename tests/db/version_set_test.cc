@@ -81,11 +81,14 @@ TEST_F(VersionSetTest, CreateThenRecover) {
     auto set = Created();
     id = set->db_id();
     EXPECT_NE(id, 0u);
+    EXPECT_EQ(set->hash_seed(), fs()->RandomSeed());
+    EXPECT_NE(set->hash_seed(), 0u);
     EXPECT_EQ(Read("db/CURRENT"), "MANIFEST-000001\n");
     EXPECT_EQ(set->manifest_file_number(), 1u);
   }
   auto set = Recovered();
   EXPECT_EQ(set->db_id(), id);
+  EXPECT_EQ(set->hash_seed(), fs()->RandomSeed());
   EXPECT_EQ(set->current()->DebugString(), "");
   EXPECT_GT(set->NewFileNumber(), 1u);
 }
@@ -403,6 +406,11 @@ TEST_F(VersionSetTest, GoldenManifest) {
   EXPECT_EQ(table.raw_bytes, 246000u);
   EXPECT_EQ(table.smallest, version_test::InternalKey("apple", 10));
   EXPECT_EQ(table.smallest_sequence, 10u);
+  // It is from before there was a seed, and stays without one.
+  EXPECT_EQ(set->hash_seed(), 0u);
+  ASSERT_TRUE(AddTable(set.get(), 6, "x", "y").ok());
+  set.reset();
+  EXPECT_EQ(Recovered()->hash_seed(), 0u);
 }
 
 }  // namespace

@@ -115,7 +115,9 @@ struct TableStore {
   }
 
   // A table of all of entries, written as by a flush.
-  std::shared_ptr<FileMeta> Write(const std::vector<Entry>& entries) {
+  // hash_seed: as of another database.
+  std::shared_ptr<FileMeta> Write(const std::vector<Entry>& entries, uint64_t hash_seed = 0) {
+    context.hash_seed = hash_seed;
     std::set<uint64_t> snapshots;  // one for each entry, so that none is hidden
     for (const Entry& e : entries) snapshots.insert(e.sequence);
     EntriesIterator input(entries);

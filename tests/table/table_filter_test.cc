@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "sievedb/filter.h"
 #include "tests/table/table_test_util.h"
+#include "util/coding.h"
 #include "util/filter_kinds.h"
 #include "util/hash.h"
 
@@ -65,6 +66,85 @@ TEST(TableFilterTest, EveryBuiltInKindIsUnderstoodWhateverThePolicyIs) {
       // About 60 of 6000 at 1 %.
       EXPECT_LT(maybe, 110) << int{kind};
     }
+  }
+}
+
+// Keys of 8 bytes, after the first ones, whose hash with seed 0 falls into the first 1024th
+// of every filter.
+std::vector<std::string> CollidingKeys(size_t first, size_t count) {
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; keys.size() < first + count; ++i) {
+    std::string key;
+    AppendFixed64(&key, i);
+    if (Hash64(key) >> 54 == 0) keys.push_back(std::move(key));
+  }
+  keys.erase(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(first));
+  return keys;
+}
+
+TEST(TableFilterTest, KeysThatCollideWithoutASeedDoNotWithOne) {
+  constexpr size_t kKeys = 2000;
+  std::vector<TestEntry> entries;
+  for (const std::string& key : CollidingKeys(0, kKeys)) {
+    entries.push_back({key, 1, EntryType::kPut, "v"});
+  }
+  const std::vector<std::string> absent = CollidingKeys(kKeys, kKeys);
+  for (const auto& policy :
+       {NewBlockedBloomPolicy(10), NewDenseBlockedBloomPolicy(10), NewBloomPolicy(10)}) {
+    for (const uint64_t seed : {uint64_t{0}, uint64_t{0x243f6a8885a308d3}}) {
+      TableBuilderOptions options;
+      options.filter_policy = policy.get();
+      options.hash_seed = seed;
+      SortEntries(options.order, &entries);
+      const BuiltTable table = BuildTable(options, entries);
+      const auto reader = OpenTable(ReaderOptionsFor(options, table), table.bytes);
+      ASSERT_TRUE(reader.ok()) << reader.status();
+      for (const TestEntry& entry : entries) {
+        ASSERT_TRUE((*reader)->MayContain((*reader)->HashOf(entry.user_key)));
+      }
+      size_t maybe = 0;
+      for (const std::string& key : absent) {
+        maybe += (*reader)->MayContain((*reader)->HashOf(key)) ? 1 : 0;
+      }
+      if (seed != 0) {
+        EXPECT_LT(maybe, kKeys / 40) << policy->Name();  // about 20 of 2000
+      } else if (policy->Kind() != kBloomKind) {
+        EXPECT_GT(maybe, kKeys * 9 / 10) << policy->Name();
+      }
+      EXPECT_TRUE((*reader)->Verify().ok()) << (*reader)->Verify();
+    }
+  }
+}
+
+// A table says with which seed it was made, whatever the lookups are hashed with.
+TEST(TableFilterTest, ATableOfAnotherSeedAnswersTheSame) {
+  constexpr int kKeys = 1000;
+  TableBuilderOptions options;
+  const auto policy = NewBlockedBloomPolicy(10);
+  options.filter_policy = policy.get();
+  options.block_bytes = 512;
+  options.hash_seed = 17;
+  const BuiltTable table = BuildTable(options, Entries(kKeys));
+  for (const uint64_t lookup_seed : {17, 0, 99}) {
+    TableReaderOptions reader_options = ReaderOptionsFor(options, table);
+    reader_options.hash_seed = lookup_seed;
+    const auto reader = OpenTable(reader_options, table.bytes);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    const ReadOptions read;
+    int maybe = 0;
+    for (int i = 0; i < 2 * kKeys; ++i) {
+      const std::string key = Key(i);
+      const EpochGuard guard;
+      Lookup lookup(key, 9, options.order.user(), read, nullptr, lookup_seed);
+      EXPECT_EQ((*reader)->HashOf(lookup), Hash64(key, 17));
+      const bool admitted = (*reader)->MayContain((*reader)->HashOf(lookup));
+      // The blocks' hash indexes are of the same seed.
+      ASSERT_TRUE((*reader)->Get(&lookup).ok());
+      ASSERT_EQ(lookup.decided(), i < kKeys) << i << " with " << lookup_seed;
+      ASSERT_TRUE(admitted || i >= kKeys) << i << " with " << lookup_seed;
+      maybe += i >= kKeys && admitted ? 1 : 0;
+    }
+    EXPECT_LT(maybe, 25) << lookup_seed;
   }
 }
 

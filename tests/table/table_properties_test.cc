@@ -33,6 +33,7 @@ TableProperties SomeProperties() {
   p.file_number = 11;
   p.db_id = ~uint64_t{0};
   p.created_by = "sievedb 1.2.3";
+  p.hash_seed = 0x8899aabbccddeeff;
   return p;
 }
 
@@ -49,6 +50,18 @@ TEST(TablePropertiesTest, RoundTrip) {
   EXPECT_EQ(p->filter_probes, 6);
   EXPECT_EQ(p->db_id, ~uint64_t{0});
   EXPECT_EQ(p->created_by, "sievedb 1.2.3");
+  EXPECT_EQ(p->hash_seed, 0x8899aabbccddeeffu);
+}
+
+TEST(TablePropertiesTest, NoHashSeedIsSeedZero) {
+  TableProperties p = SomeProperties();
+  p.hash_seed = 0;
+  std::string bytes = EncodeTableProperties(p);
+  EXPECT_EQ(bytes.size() + 1 + 1 + 8, EncodeTableProperties(SomeProperties()).size());
+  EXPECT_EQ(DecodeTableProperties(bytes)->hash_seed, 0u);
+  AppendVarint32(&bytes, 24);
+  AppendLengthPrefixed(&bytes, "7 bytes");
+  EXPECT_EQ(DecodeTableProperties(bytes).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(TablePropertiesTest, UnknownIdsAreSkipped) {
@@ -77,7 +90,7 @@ TEST(TablePropertiesTest, MalformedBytesAreDataLoss) {
       EXPECT_EQ(cut.status().code(), kDataLoss);
     }
   }
-  EXPECT_EQ(whole, 9);
+  EXPECT_EQ(whole, 10);
   EXPECT_EQ(code(bytes + bytes), kDataLoss) << "ids must ascend";
   EXPECT_EQ(code(std::string("\x01\x02\x80\x80", 4) + bytes.substr(4)), kDataLoss);
   std::string short_key;
