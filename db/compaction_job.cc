@@ -141,6 +141,7 @@ class Job {
     options.order = context_.order;
     options.filter_policy = options_.filter_policy.get();
     options.filter_context = filter_;
+    options.prefix_extractor = options_.prefix_extractor.get();
     options.compression = options_.compression;
     options.block_bytes = options_.block_bytes;
     options.block_restart_interval = options_.block_restart_interval;

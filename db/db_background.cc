@@ -182,13 +182,15 @@ absl::Status DBImpl::WriteLevel0(const std::vector<RefPtr<MemTable>>& memtables,
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const RefPtr<MemTable>& memtable : memtables) children.push_back(memtable->NewIterator());
   const auto input = NewMergingIterator(order_, std::move(children));
-  uint64_t entries = 0;
-  for (const RefPtr<MemTable>& memtable : memtables) entries += memtable->entries();
+  uint64_t keys = 0;  // for the filter
+  for (const RefPtr<MemTable>& memtable : memtables) {
+    keys += memtable->entries() + memtable->prefixes();
+  }
   SIEVEDB_ASSIGN_OR_RETURN(
       JobOutput output,
       RunJob(MakeJobContext(), input.get(), snapshots_->Sequences(), /*plan=*/nullptr,
              /*version=*/nullptr,
-             MakeFilterContext(options_, *versions_->current(), nullptr, entries)));
+             MakeFilterContext(options_, *versions_->current(), nullptr, keys)));
   VersionEdit edit;
   edit.log_number = log_number;
   for (const auto& file : output.files) edit.added_files.emplace_back(0, file);

@@ -17,6 +17,7 @@
 #include "db/db_iterator.h"
 #include "db/log_writer.h"
 #include "db/memtable.h"
+#include "db/prefix_scope.h"
 #include "db/read_view.h"
 #include "db/snapshot_list.h"
 #include "db/table_opener.h"
@@ -106,7 +107,8 @@ class DBImpl final : public DB {
                 absl::Span<absl::Status> statuses);
   template <typename Found>
   absl::Status GetWith(const ReadOptions& options, std::string_view key, Found found);
-  absl::StatusOr<IteratorSource> MakeIteratorSource(const ReadOptions& options);
+  absl::StatusOr<IteratorSource> MakeIteratorSource(const ReadOptions& options,
+                                                    const PrefixScope* scope);
 
   // --- db_write.cc; all but Write run at the front of the queue
   absl::Status CommitGroup(absl::Span<PendingWrite* const> group);

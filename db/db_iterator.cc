@@ -80,12 +80,15 @@ struct Bound {
 class DBIterator final : public Iterator {
  public:
   DBIterator(const InternalKeyOrder& order, const ReadOptions& options, StatisticsImpl* statistics,
-             std::function<absl::StatusOr<IteratorSource>()> make_source)
+             std::function<absl::StatusOr<IteratorSource>()> make_source,
+             std::unique_ptr<PrefixScope> scope)
       : order_(order),
         of_snapshot_(options.snapshot != nullptr),
         lower_(order.user(), options.lower_bound),
         upper_(order.user(), options.upper_bound),
         statistics_(statistics),
+        scope_(std::move(scope)),
+        stays_in_prefix_(scope_ != nullptr && options.prefix_same_as_start),
         make_source_(std::move(make_source)),
         skip_(order.user()) {
     status_ = Renew();
@@ -107,12 +110,15 @@ class DBIterator final : public Iterator {
   void SeekToFirst() override {
     const LatencyTimer timer(statistics_, Latency::kSeek, LatencyTimer::When::kSampled);
     if (!BeginSeek()) return;
+    LeavePrefix();
     SeekFirst();
+    EnterPrefixFound();
   }
 
   void Seek(std::string_view target) override {
     const LatencyTimer timer(statistics_, Latency::kSeek, LatencyTimer::When::kSampled);
     if (!BeginSeek()) return;
+    EnterPrefix(target);
     if (lower_.key && order_.user().Compare(target, *lower_.key) < 0) {
       SeekFirst();
     } else {
@@ -123,12 +129,15 @@ class DBIterator final : public Iterator {
   void SeekToLast() override {
     const LatencyTimer timer(statistics_, Latency::kSeek, LatencyTimer::When::kSampled);
     if (!BeginSeek()) return;
+    LeavePrefix();
     SeekLast();
+    EnterPrefixFound();
   }
 
   void SeekForPrev(std::string_view target) override {
     const LatencyTimer timer(statistics_, Latency::kSeek, LatencyTimer::When::kSampled);
     if (!BeginSeek()) return;
+    EnterPrefix(target);
     if (upper_.key && order_.user().Compare(target, *upper_.key) >= 0) {
       SeekLast();
     } else {
@@ -185,6 +194,20 @@ class DBIterator final : public Iterator {
     status_ = absl::OkStatus();
     return true;
   }
+
+  // Where keys of one prefix only are shown, of which: that of a seek's target, or of the
+  // key that was found without one. in_prefix_ stays false for a key that has none.
+  void EnterPrefix(std::string_view target) {
+    if (stays_in_prefix_) in_prefix_ = scope_->Enter(target);
+  }
+  void LeavePrefix() {
+    if (stays_in_prefix_) scope_->Leave();
+    in_prefix_ = false;
+  }
+  void EnterPrefixFound() {
+    if (valid_) EnterPrefix(key_);
+  }
+  bool IsBeyondPrefix(std::string_view key) const { return in_prefix_ && !scope_->Holds(key); }
 
   void Step(uint64_t* counter) {
     if (++*counter >= kCountsPerFlush) FlushCounts();
@@ -268,7 +291,7 @@ class DBIterator final : public Iterator {
       if (!IsWellFormed(internal_key)) return;
       const std::string_view key = UserKey(internal_key);
       const KeyWords words = InternalKeyWords(order_.user(), internal_key);
-      if (IsBeyondUpper(key, words)) return End();
+      if (IsBeyondUpper(key, words) || IsBeyondPrefix(key)) return End();
       const uint64_t tag = Tag(internal_key);
       const bool hidden = skipping && skip_.Is(key, words);
       if (!hidden && TagSequence(tag) <= source_.sequence) {
@@ -307,7 +330,9 @@ class DBIterator final : public Iterator {
       const std::string_view internal_key = entries_->key();
       if (!IsWellFormed(internal_key)) return;
       const std::string_view key = UserKey(internal_key);
-      if (IsBelowLower(key, InternalKeyWords(order_.user(), internal_key))) return End();
+      if (IsBelowLower(key, InternalKeyWords(order_.user(), internal_key)) || IsBeyondPrefix(key)) {
+        return End();
+      }
       saved_key_.assign(key.data(), key.size());
       bool shown = false;
       if (!SaveVersion(&shown)) return;
@@ -378,6 +403,9 @@ class DBIterator final : public Iterator {
   const Bound lower_;
   const Bound upper_;
   StatisticsImpl* const statistics_;
+  const std::unique_ptr<PrefixScope> scope_;  // null: none; source_ refers to it
+  const bool stays_in_prefix_;
+  bool in_prefix_ = false;  // of scope_, since the last seek
   // Outlives the sources it made: they may refer to what it captured.
   const std::function<absl::StatusOr<IteratorSource>()> make_source_;
   IteratorSource source_;
@@ -398,10 +426,12 @@ class DBIterator final : public Iterator {
 
 }  // namespace
 
-std::unique_ptr<Iterator> NewDBIterator(
-    const InternalKeyOrder& order, const ReadOptions& options, StatisticsImpl* statistics,
-    std::function<absl::StatusOr<IteratorSource>()> make_source) {
-  return std::make_unique<DBIterator>(order, options, statistics, std::move(make_source));
+std::unique_ptr<Iterator> NewDBIterator(const InternalKeyOrder& order, const ReadOptions& options,
+                                        StatisticsImpl* statistics,
+                                        std::function<absl::StatusOr<IteratorSource>()> make_source,
+                                        std::unique_ptr<PrefixScope> scope) {
+  return std::make_unique<DBIterator>(order, options, statistics, std::move(make_source),
+                                      std::move(scope));
 }
 
 }  // namespace sievedb

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "db/prefix_scope.h"
 #include "sievedb/iterator.h"
 #include "sievedb/options.h"
 #include "table/internal_iterator.h"
@@ -23,10 +24,12 @@ struct IteratorSource {
 
 // The public Iterator over internal entries: shows each user key's newest version
 // that sequence sees, leaves out deleted ones, keeps within the bounds.
-// make_source is called at once and by each Refresh.
-std::unique_ptr<Iterator> NewDBIterator(
-    const InternalKeyOrder& order, const ReadOptions& options, StatisticsImpl* statistics,
-    std::function<absl::StatusOr<IteratorSource>()> make_source);
+// make_source is called at once and by each Refresh. scope: what the entries' iterators go
+// by; with prefix_same_as_start each seek takes it to the prefix that is then stayed in.
+std::unique_ptr<Iterator> NewDBIterator(const InternalKeyOrder& order, const ReadOptions& options,
+                                        StatisticsImpl* statistics,
+                                        std::function<absl::StatusOr<IteratorSource>()> make_source,
+                                        std::unique_ptr<PrefixScope> scope = nullptr);
 
 }  // namespace sievedb
 

@@ -338,8 +338,8 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
 }
 
 RefPtr<MemTable> DBImpl::NewMemTable() {
-  return RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes,
-                               hash_seed_);
+  return RefPtr<MemTable>::New(order_, next_memtable_id_++, options_.write_buffer_bytes, hash_seed_,
+                               options_.prefix_extractor.get());
 }
 
 absl::Status DBImpl::FlushReplayed(Replay* replay) {
@@ -349,7 +349,8 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
   SIEVEDB_ASSIGN_OR_RETURN(
       const JobOutput output,
       RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr,
-             MakeFilterContext(options_, *versions_->current(), nullptr, active_->entries())));
+             MakeFilterContext(options_, *versions_->current(), nullptr,
+                               active_->entries() + active_->prefixes())));
   for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
   MutexLock lock(&mu_);
   memtable_ = NewMemTable();
@@ -389,6 +390,9 @@ void DBImpl::WriteOptionsFile() {
                           : options_.filter_policy->BitsPerKey(FilterContext())),
       absl::StrFormat("plan_filter_memory = %d", options_.plan_filter_memory),
       absl::StrFormat("filter_memory_bytes = %d", options_.filter_memory_bytes),
+      absl::StrFormat("prefix_extractor = %s", options_.prefix_extractor == nullptr
+                                                   ? "none"
+                                                   : options_.prefix_extractor->Name()),
       absl::StrFormat("level0_file_trigger = %d", options_.level0_file_trigger),
       absl::StrFormat("level0_slowdown_trigger = %d", options_.level0_slowdown_trigger),
       absl::StrFormat("level0_stop_trigger = %d", options_.level0_stop_trigger),

@@ -150,7 +150,12 @@ bool DBImpl::MayContain(const ReadOptions& options, std::string_view key) {
   return seen->version->MayContain(lookup);
 }
 
-absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& options) {
+absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& options,
+                                                          const PrefixScope* scope) {
+  if (options.prefix_same_as_start && scope == nullptr) {
+    return absl::InvalidArgumentError(
+        "prefix_same_as_start: the database was opened without a prefix_extractor");
+  }
   IteratorSource source;
   const ReadView* pinned = nullptr;
   {
@@ -168,20 +173,29 @@ absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& opt
   });
 
   std::vector<std::unique_ptr<InternalIterator>> children;
-  if (!pinned->memtable->empty()) children.push_back(pinned->memtable->NewIterator());
-  for (const RefPtr<MemTable>& immutable : pinned->immutables) {
-    children.push_back(immutable->NewIterator());
-  }
+  const auto append_memtable = [&](const RefPtr<MemTable>& memtable) {
+    children.push_back(
+        scope == nullptr
+            ? memtable->NewIterator()
+            : NewPrefixMemTableIterator(RefPtr<const MemTable>::Share(memtable.get()), scope));
+  };
+  if (!pinned->memtable->empty()) append_memtable(pinned->memtable);
+  for (const RefPtr<MemTable>& immutable : pinned->immutables) append_memtable(immutable);
   const std::string* lower = options.lower_bound ? &*options.lower_bound : nullptr;
   const std::string* upper = options.upper_bound ? &*options.upper_bound : nullptr;
-  SIEVEDB_RETURN_IF_ERROR(pinned->version->AppendIterators(options, lower, upper, &children));
+  SIEVEDB_RETURN_IF_ERROR(
+      pinned->version->AppendIterators(options, lower, upper, &children, scope));
   source.entries = NewMergingIterator(order_, std::move(children));
   return source;
 }
 
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
-  return NewDBIterator(order_, options, statistics_,
-                       [this, options] { return MakeIteratorSource(options); });
+  std::unique_ptr<PrefixScope> scope =
+      NewPrefixScope(options_.prefix_extractor.get(), options, hash_seed_, statistics_);
+  auto make_source = [this, options, entered = scope.get()] {
+    return MakeIteratorSource(options, entered);
+  };
+  return NewDBIterator(order_, options, statistics_, std::move(make_source), std::move(scope));
 }
 
 std::shared_ptr<const Snapshot> DBImpl::GetSnapshot() {

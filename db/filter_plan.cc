@@ -72,6 +72,13 @@ struct Tree {
   double filter_bits = 0;
 };
 
+// What the filter of a table holds: keys, and prefixes. Of one that is not open the
+// entries are all that is known.
+uint64_t FilterKeys(const FileMeta& file) {
+  const TableReader* const table = file.table.load(std::memory_order_acquire);
+  return table != nullptr ? table->FilterKeys() : file.entries;
+}
+
 // One of a table that is not open counts as the policy makes it.
 double FilterBits(const Options& options, const FileMeta& file) {
   const TableReader* const table = file.table.load(std::memory_order_acquire);
@@ -85,7 +92,7 @@ Tree Without(const Options& options, const Version& version, const FileSet& gone
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileRef& file : version.files(level)) {
       if (gone.contains(file.get())) continue;
-      tree.keys[static_cast<size_t>(level)] += file->entries;
+      tree.keys[static_cast<size_t>(level)] += FilterKeys(*file);
       tree.filter_bits += FilterBits(options, *file);
       if (level == 0) ++tree.level0_tables;
     }
@@ -152,18 +159,18 @@ std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Versi
 }
 
 FilterContext MakeFilterContext(const Options& options, const Version& version,
-                                const CompactionPlan* plan, uint64_t flushed_entries) {
+                                const CompactionPlan* plan, uint64_t flushed_keys) {
   FilterContext context;
   context.level = plan == nullptr ? 0 : plan->output_level;
   context.bottommost = plan != nullptr && plan->bottommost;
   if (options.filter_policy == nullptr || !options.plan_filter_memory) return context;
 
-  uint64_t written = flushed_entries;
+  uint64_t written = flushed_keys;
   FileSet gone;
   if (plan != nullptr) {
     for (const auto* files : {&plan->inputs, &plan->output_inputs}) {
       for (const FileRef& file : *files) {
-        written += file->entries;
+        written += FilterKeys(*file);
         gone.insert(file.get());
       }
     }

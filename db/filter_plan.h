@@ -30,9 +30,9 @@ std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Versi
 // the plan for the tree after the job gives them, where options.plan_filter_memory.
 // No more than the budget of all keys leaves, and a tenth of it: tables that were moved
 // down without being rewritten have the bits of where they were written.
-// plan null: a flush of flushed_entries.
+// plan null: a flush of flushed_keys, prefixes that the filter gets among them.
 FilterContext MakeFilterContext(const Options& options, const Version& version,
-                                const CompactionPlan* plan, uint64_t flushed_entries);
+                                const CompactionPlan* plan, uint64_t flushed_keys);
 
 }  // namespace sievedb
 

@@ -1,8 +1,10 @@
 #include "db/memtable.h"
 
 #include <cassert>
+#include <optional>
 #include <utility>
 
+#include "table/prefix_hash.h"
 #include "util/hash.h"
 #include "util/prefetch.h"
 
@@ -52,12 +54,13 @@ class MemTableIterator final : public InternalIterator {
 }  // namespace
 
 MemTable::MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes,
-                   uint64_t hash_seed)
+                   uint64_t hash_seed, const PrefixExtractor* prefix_extractor)
     : id_(id),
       arena_(expected_bytes),
       order_(order),
       hash_seed_(hash_seed),
       use_filter_(order.user().equal_keys_have_equal_bytes()),
+      prefix_extractor_(use_filter_ ? prefix_extractor : nullptr),
       filter_(expected_bytes / kFilterFraction),
       list_(order, &arena_) {}
 
@@ -66,8 +69,16 @@ void MemTable::Add(uint64_t sequence, EntryType type, std::string_view key,
   // Before the entry: who finds it there has no use for the filter, and who relies
   // on the filter acquired a sequence that is published after both.
   if (use_filter_) filter_.Add(Hash64(key, hash_seed_));
+  if (prefix_extractor_ != nullptr) AddPrefix(key);
   list_.Insert(key, MakeTag(sequence, type), value);
   if (type == EntryType::kDelete) tombstones_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void MemTable::AddPrefix(std::string_view key) {
+  const std::optional<std::string_view> prefix = prefix_extractor_->Prefix(key);
+  if (prefix.has_value() && filter_.Add(PrefixHash(*prefix, hash_seed_))) {
+    prefixes_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 const SkipList::Node* MemTable::Find(const Lookup& lookup) const {

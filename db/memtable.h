@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "db/skiplist.h"
+#include "sievedb/prefix_extractor.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/lookup.h"
@@ -25,9 +26,10 @@ class MemTable : public RefCounted<MemTable> {
  public:
   // id grows with each memtable of a DB. expected_bytes: at which it will be
   // flushed; a 64th of it goes to a filter, so that most lookups of keys that are
-  // not here cost one load. hash_seed: that of the lookups.
+  // not here cost one load. hash_seed: that of the lookups. prefix_extractor: whose
+  // prefixes the filter is to know too (null: of none); it outlives the memtable.
   MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes = size_t{1} << 20,
-           uint64_t hash_seed = 0);
+           uint64_t hash_seed = 0, const PrefixExtractor* prefix_extractor = nullptr);
 
   // Requires: no entry with this key and sequence is in it.
   void Add(uint64_t sequence, EntryType type, std::string_view key, std::string_view value);
@@ -38,6 +40,12 @@ class MemTable : public RefCounted<MemTable> {
 
   // Whether Get would decide lookup.
   bool Contains(const Lookup& lookup) const { return Find(lookup) != nullptr; }
+
+  // False where no key is here whose prefix has this PrefixHash. Entries that a reader
+  // may not see yet count or do not.
+  bool MayContainPrefix(uint64_t hash) const {
+    return prefix_extractor_ == nullptr || filter_.MayContain(hash);
+  }
 
   // Starts loading what Get will look at first.
   void Prefetch(const Lookup& lookup) const { filter_.Prefetch(lookup.hash); }
@@ -52,10 +60,13 @@ class MemTable : public RefCounted<MemTable> {
   // Relaxed, as tombstones() is: who acquired a sequence sees at least the entries
   // that were added before it was published.
   uint64_t entries() const { return list_.size(); }
+  // Distinct ones, a few too little. 0 without an extractor.
+  uint64_t prefixes() const { return prefixes_.load(std::memory_order_relaxed); }
   uint64_t tombstones() const { return tombstones_.load(std::memory_order_relaxed); }
   bool empty() const { return entries() == 0; }
 
  private:
+  void AddPrefix(std::string_view key);
   // The entry that decides lookup, or null.
   const SkipList::Node* Find(const Lookup& lookup) const;
 
@@ -63,10 +74,12 @@ class MemTable : public RefCounted<MemTable> {
   Arena arena_;
   const InternalKeyOrder order_;
   const uint64_t hash_seed_;
-  const bool use_filter_;  // not where equal keys may have different bytes
+  const bool use_filter_;                          // not where equal keys may have different bytes
+  const PrefixExtractor* const prefix_extractor_;  // null without the filter too
   AtomicBloom filter_;
   SkipList list_;
   std::atomic<uint64_t> tombstones_{0};
+  std::atomic<uint64_t> prefixes_{0};
 };
 
 }  // namespace sievedb

@@ -24,6 +24,7 @@ absl::StatusOr<const TableReader*> TableOpener::Open(const FileMeta& file) {
   TableReaderOptions options;
   options.order = InternalKeyOrder(options_.comparator);
   options.filter_policy = options_.filter_policy.get();
+  options.prefix_extractor = options_.prefix_extractor.get();
   // The implementations behind these interfaces are the only ones there are.
   options.block_cache = static_cast<BlockCacheImpl*>(options_.block_cache.get());
   options.statistics = static_cast<StatisticsImpl*>(options_.statistics.get());

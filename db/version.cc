@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "absl/strings/str_format.h"
+#include "db/prefix_scope.h"
 #include "util/escape.h"
 #include "util/status_macros.h"
 
@@ -240,17 +241,27 @@ SortedRun Version::LevelRun(int level, size_t begin, size_t end) const {
 
 absl::Status Version::AppendIterators(const ReadOptions& options, const std::string* lower,
                                       const std::string* upper,
-                                      std::vector<std::unique_ptr<InternalIterator>>* to) const {
+                                      std::vector<std::unique_ptr<InternalIterator>>* to,
+                                      const PrefixScope* scope) const {
   const KeyOrder& order = order_.user();
   const auto append_table = [&](const FileRef& file) -> absl::Status {
     SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, OpenForRead(opener_, *file, options));
     to->push_back(table->NewIterator(options));
     return absl::OkStatus();
   };
-  for (const FileRef& file : levels_[0].files) {
+  const auto append_scoped = [&](int level, size_t begin, size_t end) {
+    to->push_back(
+        NewPrefixRunIterator(order_, LevelRun(level, begin, end), opener_, options, scope));
+  };
+  for (size_t i = 0; i < levels_[0].files.size(); ++i) {
+    const FileRef& file = levels_[0].files[i];
     if (lower != nullptr && order.Compare(LargestUserKey(file), *lower) < 0) continue;
     if (upper != nullptr && order.Compare(SmallestUserKey(file), *upper) >= 0) continue;
-    SIEVEDB_RETURN_IF_ERROR(append_table(file));
+    if (scope != nullptr) {
+      append_scoped(0, i, i + 1);
+    } else {
+      SIEVEDB_RETURN_IF_ERROR(append_table(file));
+    }
   }
   std::string_view begin;
   std::string_view end;
@@ -266,7 +277,10 @@ absl::Status Version::AppendIterators(const ReadOptions& options, const std::str
       --last;
     }
     if (first >= last) continue;
-    if (last - first == 1 && files[first]->table.load(std::memory_order_acquire) != nullptr) {
+    if (scope != nullptr) {
+      append_scoped(level, first, last);
+    } else if (last - first == 1 &&
+               files[first]->table.load(std::memory_order_acquire) != nullptr) {
       SIEVEDB_RETURN_IF_ERROR(append_table(files[first]));
     } else {
       to->push_back(NewRunIterator(order_, LevelRun(level, first, last), opener_, options));

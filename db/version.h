@@ -25,6 +25,8 @@
 
 namespace sievedb {
 
+class PrefixScope;
+
 // The set of tables that make up the database at one moment. Immutable.
 //
 // Threads: safe.
@@ -83,11 +85,12 @@ class Version {
   bool MayContain(const Lookup& lookup) const;
 
   // One iterator a level-0 table and one a level, newest first, of the tables
-  // that can hold keys of [lower, upper) (null: open; user keys). The version must
-  // outlive them.
+  // that can hold keys of [lower, upper) (null: open; user keys). scope: the prefix
+  // that they stay in, null: none. The version and scope must outlive them.
   absl::Status AppendIterators(const ReadOptions& options, const std::string* lower,
                                const std::string* upper,
-                               std::vector<std::unique_ptr<InternalIterator>>* to) const;
+                               std::vector<std::unique_ptr<InternalIterator>>* to,
+                               const PrefixScope* scope = nullptr) const;
 
   // --- what it consists of
   absl::Span<const FileRef> files(int level) const { return levels_[level].files; }

@@ -40,7 +40,7 @@ namespace sievedb {
 //   64      8     tail bytes         from the filter block (or, without one, the
 //                                    index block) to the end of the file
 //   72      8     file number        seeds the checksums
-//   80      8     filter: keys       distinct user keys
+//   80      8     filter: keys       added to it: distinct user keys, and prefixes
 //   88      8     filter: bits a key (IEEE 754 double)
 //   96      1     filter: kind       FilterPolicy::Kind(); 0 without a filter
 //   97      1     filter: probes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "table/block_builder.h"
 #include "table/format.h"
 #include "table/index_builder.h"
+#include "table/prefix_hash.h"
 #include "util/aligned_buffer.h"
 #include "util/compression.h"
 #include "util/filter_block.h"
@@ -116,9 +118,13 @@ struct TableBuilder::Rep {
     if (options.filter_policy != nullptr && hashes_mean_keys) {
       filter_bits_per_key = options.filter_policy->BitsPerKey(options.filter_context);
       filter = options.filter_policy->NewBuilder(options.filter_context);
+      prefix_extractor = options.prefix_extractor;
     }
   }
 
+  void AddToFilter(std::string_view user_key, uint64_t hash);
+  // What the filter was given.
+  uint64_t FilterKeys() const { return properties.distinct_user_keys + properties.prefixes; }
   absl::Status CheckSizes(std::string_view user_key, std::string_view value) const;
   absl::Status FlushBlock(const std::string_view* next_user_key);
   // Writes payload_bytes at bytes, which have room for a trailer, as they are.
@@ -131,7 +137,9 @@ struct TableBuilder::Rep {
   PacedWriter writer;
   BlockBuilder block;
   IndexBuilder index;
-  std::unique_ptr<FilterBuilder> filter;  // null: none is built
+  std::unique_ptr<FilterBuilder> filter;              // null: none is built
+  const PrefixExtractor* prefix_extractor = nullptr;  // null: no prefixes go into filter
+  std::string last_prefix;                            // where properties.prefixes > 0
   double filter_bits_per_key = 0;
   TableProperties properties;
   std::string last_user_key;
@@ -140,6 +148,18 @@ struct TableBuilder::Rep {
   absl::Status status;  // the first error
   bool finished = false;
 };
+
+// A new user key. Keys of one prefix come one behind the other, so that each prefix is
+// added once.
+void TableBuilder::Rep::AddToFilter(std::string_view user_key, uint64_t hash) {
+  filter->AddHash(hash);
+  if (prefix_extractor == nullptr) return;
+  const std::optional<std::string_view> prefix = prefix_extractor->Prefix(user_key);
+  if (!prefix.has_value() || (properties.prefixes > 0 && *prefix == last_prefix)) return;
+  filter->AddHash(PrefixHash(*prefix, options.hash_seed));
+  last_prefix.assign(prefix->data(), prefix->size());
+  ++properties.prefixes;
+}
 
 absl::Status TableBuilder::Rep::CheckSizes(std::string_view user_key,
                                            std::string_view value) const {
@@ -192,7 +212,7 @@ absl::Status TableBuilder::Rep::WriteFilter(Footer* footer) {
   // Where a policy's builders differ in it, the builder says what it made.
   const uint8_t kind = filter->Kind();
   footer->filter_kind = kind != 0 ? kind : options.filter_policy->Kind();
-  footer->filter_keys = properties.distinct_user_keys;
+  footer->filter_keys = FilterKeys();
   footer->filter_bits_per_key = filter_bits_per_key;
   DescribeFilter(*options.filter_policy, bytes, footer);
   SIEVEDB_ASSIGN_OR_RETURN(footer->filter, WriteTailBlock(std::move(bytes)));
@@ -200,6 +220,7 @@ absl::Status TableBuilder::Rep::WriteFilter(Footer* footer) {
   properties.filter_name = options.filter_policy->Name();
   properties.filter_bits_per_key = footer->filter_bits_per_key;
   properties.filter_probes = footer->filter_probes;
+  if (prefix_extractor != nullptr) properties.prefix_extractor_name = prefix_extractor->Name();
   return absl::OkStatus();
 }
 
@@ -239,7 +260,7 @@ absl::Status TableBuilder::Add(std::string_view internal_key, std::string_view v
   }
   if (new_user_key) {
     ++properties.distinct_user_keys;
-    if (rep.filter != nullptr) rep.filter->AddHash(hash);
+    if (rep.filter != nullptr) rep.AddToFilter(user_key, hash);
   }
   rep.block.Add(user_key, tag, value, shared, new_user_key, hash);
 
@@ -299,9 +320,7 @@ uint64_t TableBuilder::entries() const { return rep_->properties.entries; }
 uint64_t TableBuilder::EstimatedFileBytes() const {
   const Rep& rep = *rep_;
   const double filter_bits =
-      rep.filter == nullptr
-          ? 0
-          : static_cast<double>(rep.properties.distinct_user_keys) * rep.filter_bits_per_key;
+      rep.filter == nullptr ? 0 : static_cast<double>(rep.FilterKeys()) * rep.filter_bits_per_key;
   return rep.writer.offset() + rep.block.EstimatedBytes() + rep.index.EstimatedBytes() +
          static_cast<uint64_t>(std::clamp(filter_bits / 8, 0.0, 1e15)) + kFooterBytes;
 }

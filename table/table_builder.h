@@ -18,6 +18,7 @@ struct TableBuilderOptions {
   InternalKeyOrder order{BytewiseComparator()};
   const FilterPolicy* filter_policy = nullptr;  // null: no filter
   FilterContext filter_context;
+  const PrefixExtractor* prefix_extractor = nullptr;  // null: the filter knows no prefixes
   Compression compression = Compression::kSnappy;
   size_t block_bytes = 4096;
   int block_restart_interval = 16;

@@ -37,6 +37,8 @@ struct TableParts {
   std::vector<char, PackedAllocator<char>> filter_bytes;
   std::unique_ptr<const FilterReader> filter;  // reads filter_bytes
   absl::Status filter_status;
+  // Whose prefixes the filter knows; null: of none, or of an extractor that is not here.
+  const PrefixExtractor* prefix_extractor = nullptr;
 };
 
 // Implement the methods of TableReader (table_verify.cc).

@@ -37,6 +37,8 @@ enum PropertyId : uint32_t {
   kDbId = 22,
   kCreatedBy = 23,
   kHashSeed = 24,
+  kPrefixExtractorName = 25,
+  kPrefixes = 26,
 };
 
 void AppendBytes(std::string* to, PropertyId id, std::string_view bytes) {
@@ -120,6 +122,11 @@ bool DecodeProperty(uint32_t id, std::string_view bytes, TableProperties* proper
       if (bytes.size() != sizeof(uint64_t)) return false;
       properties->hash_seed = DecodeFixed64(bytes.data());
       return true;
+    case kPrefixExtractorName:
+      properties->prefix_extractor_name = bytes;
+      return !bytes.empty();
+    case kPrefixes:
+      return DecodeNumber(bytes, &properties->prefixes);
     default:
       return true;
   }
@@ -149,6 +156,10 @@ std::string EncodeTableProperties(const TableProperties& properties) {
     char seed[sizeof(uint64_t)];
     EncodeFixed64(seed, properties.hash_seed);
     AppendBytes(&block, kHashSeed, {seed, sizeof(seed)});
+  }
+  if (!properties.prefix_extractor_name.empty()) {
+    AppendBytes(&block, kPrefixExtractorName, properties.prefix_extractor_name);
+    AppendNumber(&block, kPrefixes, properties.prefixes);
   }
   return block;
 }

@@ -37,11 +37,15 @@ struct TableProperties {
   std::string created_by;         // "sievedb 0.1.0"
   // Of Hash64 of user keys, from which the filter and the blocks' hash indexes are made.
   uint64_t hash_seed = 0;
+  // Whose prefixes the filter knows, each by PrefixHash; empty: of none.
+  std::string prefix_extractor_name;
+  uint64_t prefixes = 0;  // distinct ones
 };
 
 // A properties block: fields as (varint id, length-prefixed bytes), ascending;
 // unknown ids are skipped, so older readers read newer tables of one format
-// version. A hash seed of 0 is left out.
+// version. A hash seed of 0 is left out, and so are
+// the prefixes where no extractor is named.
 std::string EncodeTableProperties(const TableProperties& properties);
 // Errors: kDataLoss (without file and offset: the caller adds them).
 absl::StatusOr<TableProperties> DecodeTableProperties(std::string_view bytes);

@@ -133,6 +133,7 @@ absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
 
 TableReader::TableReader(std::unique_ptr<TableParts> parts, uint64_t lookup_seed)
     : foreign_seed_(parts->properties.hash_seed != lookup_seed),
+      knows_prefixes_(parts->prefix_extractor != nullptr),
       filter_(parts->filter.get()),
       hash_seed_(parts->properties.hash_seed),
       parts_(std::move(parts)) {
@@ -186,6 +187,10 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
   if (footer.filter.size != 0 && options.order.user().equal_keys_have_equal_bytes()) {
     parts->filter_status = LoadFilter(options, tail, parts.get());
     if (!parts->filter_status.ok()) Count(options.statistics, Counter::kFilterLoadErrors);
+  }
+  if (parts->filter != nullptr && options.prefix_extractor != nullptr &&
+      parts->properties.prefix_extractor_name == options.prefix_extractor->Name()) {
+    parts->prefix_extractor = options.prefix_extractor;
   }
   return std::unique_ptr<TableReader>(new TableReader(std::move(parts), options.hash_seed));
 }
@@ -307,6 +312,10 @@ const TableProperties& TableReader::properties() const { return parts_->properti
 
 size_t TableReader::FilterMemoryBytes() const {
   return parts_->filter == nullptr ? 0 : parts_->filter->MemoryBytes();
+}
+uint64_t TableReader::FilterKeys() const {
+  return parts_->footer.filter.size != 0 ? parts_->footer.filter_keys
+                                         : parts_->properties.distinct_user_keys;
 }
 size_t TableReader::IndexMemoryBytes() const { return parts_->index.MemoryBytes(); }
 size_t TableReader::MemoryBytes() const {

@@ -14,6 +14,7 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/lookup.h"
+#include "table/prefix_hash.h"
 #include "table/table_properties.h"
 #include "util/blocked_bloom.h"
 #include "util/dense_bloom.h"
@@ -23,7 +24,9 @@ namespace sievedb {
 struct TableReaderOptions {
   InternalKeyOrder order{BytewiseComparator()};
   const FilterPolicy* filter_policy = nullptr;  // for kinds that are not built in
-  BlockCacheImpl* block_cache = nullptr;        // null: blocks are read each time
+  // Null, or another than the table was written with: its filter is not asked for prefixes.
+  const PrefixExtractor* prefix_extractor = nullptr;
+  BlockCacheImpl* block_cache = nullptr;  // null: blocks are read each time
   StatisticsImpl* statistics = nullptr;
   std::string path;          // for messages
   uint64_t file_number = 0;  // seeds the checksums; kAnyFileNumber: take the footer's
@@ -82,6 +85,16 @@ class TableReader {
       filter_->Prefetch(hash);
     }
   }
+  // The same for all keys with a prefix, whose PrefixHash with the lookups' seed is hash.
+  // A table that does not know prefixes says maybe.
+  bool knows_prefixes() const { return knows_prefixes_; }
+  bool MayContainPrefix(std::string_view prefix, uint64_t hash) const {
+    return !knows_prefixes_ || MayContain(foreign_seed_ ? PrefixHash(prefix, hash_seed_) : hash);
+  }
+  void PrefetchPrefix(std::string_view prefix, uint64_t hash) const {
+    if (!knows_prefixes_) return;
+    PrefetchFilter(foreign_seed_ ? PrefixHash(prefix, hash_seed_) : hash);
+  }
   const FilterReader* filter() const { return filter_; }  // null: there is none, or it is damaged
   absl::Status filter_status() const;
   // The filter block's bytes as loaded; empty where there is none.
@@ -126,6 +139,8 @@ class TableReader {
   const TableProperties& properties() const;
   size_t MemoryBytes() const;  // index, filter and bookkeeping
   size_t FilterMemoryBytes() const;
+  // What was added to its filter; without one, what would have been but for prefixes.
+  uint64_t FilterKeys() const;
   size_t IndexMemoryBytes() const;
 
  private:
@@ -140,6 +155,7 @@ class TableReader {
   int bloom_probes_ = 0;
   bool bloom_dense_ = false;
   bool foreign_seed_ = false;  // lookups come hashed with another seed than hash_seed_
+  bool knows_prefixes_ = false;
   const FilterReader* filter_ = nullptr;
   const uint64_t hash_seed_;
   const std::unique_ptr<TableParts> parts_;

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "table/block.h"
+#include "table/prefix_hash.h"
 #include "table/table_parts.h"
 #include "util/hash.h"
 #include "util/status_macros.h"
@@ -121,7 +123,24 @@ class TableVerifier {
           parts_.footer.filter,
           absl::StrFormat("the filter denies the key of entry %d", found_.entries));
     }
+    SIEVEDB_RETURN_IF_ERROR(VerifyPrefix(user_key));
     CountEntry(key, it.value());
+    return absl::OkStatus();
+  }
+
+  absl::Status VerifyPrefix(std::string_view user_key) {
+    if (parts_.prefix_extractor == nullptr) return absl::OkStatus();
+    const std::optional<std::string_view> prefix = parts_.prefix_extractor->Prefix(user_key);
+    if (!prefix.has_value() || (found_.prefixes > 0 && *prefix == last_prefix_)) {
+      return absl::OkStatus();
+    }
+    if (!parts_.filter->MayContain(PrefixHash(*prefix, parts_.properties.hash_seed))) {
+      return parts_.file->Damaged(
+          parts_.footer.filter,
+          absl::StrFormat("the filter denies the prefix of entry %d", found_.entries));
+    }
+    ++found_.prefixes;
+    last_prefix_ = *prefix;
     return absl::OkStatus();
   }
 
@@ -173,6 +192,8 @@ class TableVerifier {
     found_.index_bytes = footer.index.size + kBlockTrailerBytes;
     if (footer.filter.size != 0) found_.filter_bytes = footer.filter.size + kBlockTrailerBytes;
     found_.file_number = footer.file_number;
+    // Where its extractor is not here there is nothing to compare with.
+    if (parts_.prefix_extractor == nullptr) found_.prefixes = said.prefixes;
     const struct {
       const char* name;
       uint64_t TableProperties::*field;
@@ -188,7 +209,8 @@ class TableVerifier {
                    {"filter_bytes", &TableProperties::filter_bytes},
                    {"smallest_sequence", &TableProperties::smallest_sequence},
                    {"largest_sequence", &TableProperties::largest_sequence},
-                   {"file_number", &TableProperties::file_number}};
+                   {"file_number", &TableProperties::file_number},
+                   {"prefixes", &TableProperties::prefixes}};
     for (const auto& number : numbers) {
       if (said.*number.field == found_.*number.field) continue;
       return parts_.file->Damaged(footer.properties,
@@ -205,6 +227,7 @@ class TableVerifier {
   const InternalKeyOrder order_;
   TableProperties found_;
   std::string last_key_;
+  std::string last_prefix_;  // where found_.prefixes > 0
 };
 
 }  // namespace

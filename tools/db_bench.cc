@@ -26,6 +26,7 @@ constexpr char kSummary[] =
     "  readseq          read --reads entries in order, from the first\n"
     "  readreverse      read --reads entries backwards, from the last\n"
     "  seekrandom       seek --reads times, reading --seek_nexts entries each time\n"
+    "  seekmissing      seekrandom for absent keys that lie between present ones\n"
     "  multireadrandom  readrandom with MultiGet\n"
     "  readwhilewriting readrandom while one more thread overwrites\n"
     "  deleteseq        delete --num entries in key order\n"

@@ -31,6 +31,7 @@ const DbBench::Workload DbBench::kWorkloads[] = {
     {"readseq", Start::kAsIs, &DbBench::ReadSequential, nullptr, false, false, false},
     {"readreverse", Start::kAsIs, &DbBench::ReadReverse, nullptr, false, false, false},
     {"seekrandom", Start::kAsIs, &DbBench::SeekRandom, nullptr, true, false, false},
+    {"seekmissing", Start::kAsIs, &DbBench::SeekMissing, nullptr, true, false, false},
     {"multireadrandom", Start::kAsIs, &DbBench::MultiReadRandom, nullptr, true, false, false},
     {"readwhilewriting", Start::kAsIs, &DbBench::ReadRandom, nullptr, true, false, true},
     {"deleteseq", Start::kAsIs, &DbBench::DeleteSequential, nullptr, false, false, false},

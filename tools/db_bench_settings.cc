@@ -65,6 +65,10 @@ void BenchSettings::Register(Flags* flags) {
                    "--bloom_bits is");
   flags->Add("plan_filter_memory", &plan_filter_memory,
              "give smaller levels more filter bits for each key, at the same total");
+  flags->Add("prefix_size", &prefix_bytes,
+             "first bytes of a key that are its prefix: filters know them, and seekrandom and "
+             "seekmissing stay in the prefix of the key that they seek; 0: none",
+             0, uint64_t{64} << 20);
   flags->Add("async_io", &async_io, "multireadrandom: let the disk read a batch's blocks together");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
@@ -119,6 +123,7 @@ Options BenchSettings::DbOptions() const {
   options.compression = compression == "none" ? Compression::kNone : Compression::kSnappy;
   options.filter_policy = FilterPolicyOf(filter, bloom_bits);
   options.plan_filter_memory = plan_filter_memory;
+  if (prefix_bytes > 0) options.prefix_extractor = NewFixedPrefixExtractor(prefix_bytes);
   options.max_background_jobs = max_background_jobs;
   return options;
 }

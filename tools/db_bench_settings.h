@@ -52,6 +52,7 @@ struct BenchSettings {
   std::string db;
   bool use_existing_db = false;
   bool plan_filter_memory = true;
+  uint64_t prefix_bytes = 0;
   bool async_io = false;
   bool sync = false;
   bool disable_wal = false;

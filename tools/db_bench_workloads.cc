@@ -199,13 +199,19 @@ absl::Status DbBench::ReadSequential(BenchThread* thread) { return Scan(thread, 
 
 absl::Status DbBench::ReadReverse(BenchThread* thread) { return Scan(thread, false); }
 
-absl::Status DbBench::SeekRandom(BenchThread* thread) {
-  const ReadOptions options;
+absl::Status DbBench::SeekRandom(BenchThread* thread) { return SeekEach(thread, 0); }
+
+absl::Status DbBench::SeekMissing(BenchThread* thread) { return SeekEach(thread, 1); }
+
+// Keys that are there are even numbers.
+absl::Status DbBench::SeekEach(BenchThread* thread, uint64_t odd) {
+  ReadOptions options;
+  options.prefix_same_as_start = settings_.prefix_bytes > 0;
   const uint64_t operations = settings_.duration_seconds > 0 ? ~uint64_t{0} : settings_.Reads();
   std::string key;
   OperationMeter meter(operations, settings_.duration_seconds, &thread->figures, progress_);
   while (meter.Continue()) {
-    keys_.Format(2 * thread->random.Uniform(settings_.num), &key);
+    keys_.Format(2 * thread->random.Uniform(settings_.num) + odd, &key);
     const std::unique_ptr<Iterator> iterator = db_->NewIterator(options);
     iterator->Seek(key);
     if (iterator->Valid() && iterator->key() == key) ++thread->figures.found;

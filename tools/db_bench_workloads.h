@@ -86,6 +86,8 @@ class DbBench {
   absl::Status ReadSequential(BenchThread* thread);
   absl::Status ReadReverse(BenchThread* thread);
   absl::Status SeekRandom(BenchThread* thread);
+  absl::Status SeekMissing(BenchThread* thread);
+  absl::Status SeekEach(BenchThread* thread, uint64_t odd);
   absl::Status MultiReadRandom(BenchThread* thread);
   absl::Status DeleteSequential(BenchThread* thread);
   absl::Status DeleteRandom(BenchThread* thread);

@@ -233,6 +233,8 @@ class Dump {
         {"db_id", absl::StrFormat("%016x", p.db_id)},
         {"created_by", p.created_by},
         {"hash_seed", absl::StrFormat("%016x", p.hash_seed)},
+        {"prefix_extractor", p.prefix_extractor_name},
+        {"prefixes", p.prefixes},
     };
     if (settings_.json) {
       Add(json);
@@ -262,6 +264,8 @@ class Dump {
            {"bits_per_key_used", r.bits_per_key_used},
            {"probes", r.probes},
            {"keys", r.keys},
+           {"prefix_extractor", r.prefix_extractor},
+           {"prefixes", r.prefixes},
            {"blocks", r.blocks},
            {"bytes", r.bytes},
            {"fill_ratio", r.fill_ratio},
@@ -348,6 +352,10 @@ class Dump {
                             r.bits_per_key, r.bits_per_key_used);
       absl::StrAppendFormat(&text, "  probes          %d\n", r.probes);
       absl::StrAppendFormat(&text, "  keys            %d\n", r.keys);
+      if (!r.prefix_extractor.empty()) {
+        absl::StrAppendFormat(&text, "  prefixes        %d of them, of %s\n", r.prefixes,
+                              r.prefix_extractor);
+      }
       if (r.blocks > 0) {
         absl::StrAppendFormat(&text, "  blocks          %d of 512 bits, %d bytes in all\n",
                               r.blocks, r.bytes);

@@ -104,6 +104,8 @@ absl::StatusOr<FilterReport> ReportFilter(const OpenedTable& table, uint64_t abs
   report.bits_per_key = figures.bits_per_key;
   report.probes = figures.probes;
   report.keys = figures.keys;
+  report.prefix_extractor = reader.properties().prefix_extractor_name;
+  report.prefixes = reader.properties().prefixes;
   report.bits_per_key_used = 8 * Ratio(report.bytes, report.keys);
   report.blocks = figures.blocks;
   report.fill_ratio = Ratio(figures.bits_set, figures.bits);

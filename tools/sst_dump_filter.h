@@ -21,7 +21,9 @@ struct FilterReport {
   double bits_per_key = 0;       // asked for when it was built
   double bits_per_key_used = 0;  // of the filter block, for each key added
   int probes = 0;
-  uint64_t keys = 0;
+  uint64_t keys = 0;             // added: user keys, and prefixes
+  std::string prefix_extractor;  // empty: no prefixes
+  uint64_t prefixes = 0;
   uint64_t blocks = 0;
   uint64_t bits_per_block = 0;  // that are probed; 0 where the kind has no blocks
   uint64_t bytes = 0;           // of the filter block

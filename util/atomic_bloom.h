@@ -26,12 +26,13 @@ class AtomicBloom {
       : words_(std::max<size_t>(bytes / sizeof(Word), 1)),
         memory_(AlignedBuffer::Zeroed(words_ * sizeof(Word))) {}
 
-  void Add(uint64_t hash) {
+  // False where it said maybe already.
+  bool Add(uint64_t hash) {
     Word& word = At(hash);
     const uint64_t mask = MaskOf(hash);
     // A line that holds the bits already is not written.
-    if ((word.load(std::memory_order_relaxed) & mask) == mask) return;
-    word.fetch_or(mask, std::memory_order_relaxed);
+    if ((word.load(std::memory_order_relaxed) & mask) == mask) return false;
+    return (word.fetch_or(mask, std::memory_order_relaxed) & mask) != mask;
   }
 
   // False is certain: no such hash was added.

@@ -59,6 +59,10 @@ absl::Status CheckTables(const Options& o) {
         "filter_memory_bytes: %u, but %s", o.filter_memory_bytes,
         o.filter_policy == nullptr ? "there is no filter_policy" : "plan_filter_memory is off"));
   }
+  if (o.prefix_extractor != nullptr &&
+      (o.prefix_extractor->Name() == nullptr || *o.prefix_extractor->Name() == '\0')) {
+    return Bad("prefix_extractor: its Name() is empty");
+  }
   return absl::OkStatus();
 }
 

@@ -34,6 +34,8 @@ constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kCounter
     "sievedb.compaction.dropped.tombstone",
     "sievedb.table.opened",
     "sievedb.filter.load.errors",
+    "sievedb.prefix.checks",
+    "sievedb.prefix.skips",
 };
 
 constexpr std::array<const char*, static_cast<size_t>(Latency::kCount)> kLatencyNames = {

@@ -16,6 +16,7 @@
 #include "sievedb/file_system.h"
 #include "sievedb/filter.h"
 #include "sievedb/listener.h"
+#include "sievedb/prefix_extractor.h"
 #include "sievedb/rate_limiter.h"
 #include "sievedb/snapshot.h"
 #include "sievedb/statistics.h"
@@ -78,6 +79,9 @@ struct SIEVEDB_EXPORT Options {
   // then spreads; 0: the policy's bits per key for each key. Tables get their new share
   // when they are written next. Needs plan_filter_memory and a filter_policy.
   uint64_t filter_memory_bytes = 0;
+  // Null: none. What ReadOptions::prefix_same_as_start goes by. Filters then hold each
+  // table's distinct prefixes beside its keys, at as many bits each.
+  std::shared_ptr<const PrefixExtractor> prefix_extractor;
 
   // --- compaction (leveled, level sizes follow from the last level's)
   int level0_file_trigger = 4;            // tables in level 0 that start a compaction
@@ -121,6 +125,13 @@ struct ReadOptions {
   // Iterators see keys in [lower_bound, upper_bound) only.
   std::optional<std::string> lower_bound;
   std::optional<std::string> upper_bound;
+  // Iterators stay among the keys whose prefix (Options::prefix_extractor) is that of the
+  // key that was sought, and are not Valid() beyond it, in either direction; tables and
+  // memtables whose filters rule the prefix out are not looked into. SeekToFirst and
+  // SeekToLast stay in the prefix of the key that they come to. A key without a prefix
+  // sets no limit. kInvalidArgument where the database has no prefix_extractor.
+  // (Bounds with one prefix have the filters asked in any case.)
+  bool prefix_same_as_start = false;
 };
 
 struct WriteOptions {

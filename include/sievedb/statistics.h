@@ -38,6 +38,8 @@ enum class Counter : uint32_t {
   kEntriesDroppedTombstone,
   kTablesOpened,
   kFilterLoadErrors,
+  kPrefixChecks,  // of tables' filters by iterators; none of them counts in FilterLevelCounts
+  kPrefixSkips,   // of them, those that ruled the table out
   kCount,
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "table/prefix_hash.h"
 
 namespace sievedb {
 namespace {
@@ -165,6 +166,29 @@ TEST_F(MemTableTest, PublishedEntriesAreSeen) {
   }
   writer.join();
   EXPECT_EQ(memtable_->entries(), kEntries);
+}
+
+TEST_F(MemTableTest, PrefixesAreRuledOut) {
+  const auto extractor = NewFixedPrefixExtractor(4);
+  constexpr uint64_t kSeed = 99;
+  const auto with = RefPtr<MemTable>::New(order_, 1, size_t{1} << 20, kSeed, extractor.get());
+  const auto may_contain = [&](const MemTable& memtable, std::string_view prefix) {
+    return memtable.MayContainPrefix(PrefixHash(prefix, kSeed));
+  };
+  EXPECT_FALSE(may_contain(*with, "key0"));
+  for (uint64_t i = 1; i <= 300; ++i) {
+    with->Add(i, i % 3 == 0 ? EntryType::kDelete : EntryType::kPut,
+              "key" + std::to_string(i % 5) + std::to_string(i), "v");
+  }
+  with->Add(301, EntryType::kPut, "few", "v");  // it has no prefix
+  EXPECT_EQ(with->prefixes(), 5u);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(may_contain(*with, "key" + std::to_string(i)), i < 5) << i;
+  }
+  EXPECT_FALSE(may_contain(*with, "few"));
+  memtable_->Add(1, EntryType::kPut, "key01", "v");
+  EXPECT_TRUE(may_contain(*memtable_, "none"));  // it has no extractor
+  EXPECT_EQ(memtable_->prefixes(), 0u);
 }
 
 class MemTableCaselessTest : public MemTableTest {

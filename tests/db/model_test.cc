@@ -81,6 +81,7 @@ class ModelRun {
     if (options.filter_policy != nullptr && options.plan_filter_memory && Chance(3)) {
       options.filter_memory_bytes = 1 + Random(20'000);
     }
+    options.prefix_extractor = extractor_ = RandomExtractor();
     options.level0_file_trigger = 1 + static_cast<int>(Random(6));
     options.level_base_bytes = uint64_t{128} << 10;
     options.level_size_multiplier = 2 + static_cast<double>(Random(9));
@@ -254,6 +255,27 @@ class ModelRun {
     }
   }
 
+  // Its prefixes are contiguous in the order of bytes only, and its reverse.
+  std::shared_ptr<const PrefixExtractor> RandomExtractor() {
+    if (comparator_ != BytewiseComparator() && comparator_ != ReverseBytewiseComparator()) {
+      return nullptr;
+    }
+    switch (Random(4)) {
+      case 0:
+        return nullptr;
+      case 1:
+        return NewDelimiterPrefixExtractor('1', 1 + static_cast<int>(Random(3)));
+      default:
+        return NewFixedPrefixExtractor(Random(6));
+    }
+  }
+
+  std::optional<std::string> PrefixOf(const std::string& key) const {
+    const std::optional<std::string_view> prefix = extractor_->Prefix(key);
+    if (!prefix.has_value()) return std::nullopt;
+    return std::string(*prefix);
+  }
+
   void CheckMultiGet() {
     std::vector<std::string> keys;
     for (uint64_t i = Random(80); i > 0; --i) keys.push_back(RandomKey());
@@ -311,6 +333,11 @@ class ModelRun {
         comparator_->Compare(*options.lower_bound, *options.upper_bound) > 0) {
       return;
     }
+    options.prefix_same_as_start = extractor_ != nullptr && Chance(2);
+    std::optional<std::string> prefix;  // that it stays in
+    const auto sought = [&](const std::string& key) {
+      prefix = options.prefix_same_as_start ? PrefixOf(key) : std::nullopt;
+    };
     const std::vector<std::pair<std::string, std::string>> expected(first, last);
     const auto iterator = db_->NewIterator(options);
     size_t at = expected.size();  // the end
@@ -319,17 +346,21 @@ class ModelRun {
       if (what == 0) {
         iterator->SeekToFirst();
         at = 0;
+        if (!expected.empty()) sought(expected.front().first);
       } else if (what == 1) {
         iterator->SeekToLast();
         at = expected.empty() ? 0 : expected.size() - 1;
+        if (!expected.empty()) sought(expected.back().first);
       } else if (what == 2) {
         const std::string target = RandomKey();
         iterator->Seek(target);
+        sought(target);
         at = 0;
         while (at < expected.size() && comparator_->Compare(expected[at].first, target) < 0) ++at;
       } else if (what == 3) {
         const std::string target = RandomKey();
         iterator->SeekForPrev(target);
+        sought(target);
         at = expected.size();
         for (size_t j = expected.size(); j > 0; --j) {
           if (comparator_->Compare(expected[j - 1].first, target) <= 0) {
@@ -344,6 +375,9 @@ class ModelRun {
         iterator->Prev();
         at = at == 0 ? expected.size() : at - 1;
       }
+      if (prefix.has_value() && at < expected.size() && PrefixOf(expected[at].first) != prefix) {
+        at = expected.size();
+      }
       ASSERT_TRUE(iterator->status().ok()) << iterator->status();
       ASSERT_EQ(iterator->Valid(), at < expected.size());
       if (!iterator->Valid()) continue;
@@ -355,6 +389,7 @@ class ModelRun {
   std::mt19937_64 random_;
   const Comparator* comparator_ = nullptr;
   uint64_t key_space_ = 0;
+  std::shared_ptr<const PrefixExtractor> extractor_;  // of the options that it is open with
   std::shared_ptr<FileSystem> file_system_;
   Model model_;
   std::unique_ptr<DB> db_;

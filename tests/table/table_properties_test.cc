@@ -34,6 +34,8 @@ TableProperties SomeProperties() {
   p.db_id = ~uint64_t{0};
   p.created_by = "sievedb 1.2.3";
   p.hash_seed = 0x8899aabbccddeeff;
+  p.prefix_extractor_name = "fixed";
+  p.prefixes = 77;
   return p;
 }
 
@@ -51,6 +53,8 @@ TEST(TablePropertiesTest, RoundTrip) {
   EXPECT_EQ(p->db_id, ~uint64_t{0});
   EXPECT_EQ(p->created_by, "sievedb 1.2.3");
   EXPECT_EQ(p->hash_seed, 0x8899aabbccddeeffu);
+  EXPECT_EQ(p->prefix_extractor_name, "fixed");
+  EXPECT_EQ(p->prefixes, 77u);
 }
 
 TEST(TablePropertiesTest, NoHashSeedIsSeedZero) {
@@ -59,9 +63,18 @@ TEST(TablePropertiesTest, NoHashSeedIsSeedZero) {
   std::string bytes = EncodeTableProperties(p);
   EXPECT_EQ(bytes.size() + 1 + 1 + 8, EncodeTableProperties(SomeProperties()).size());
   EXPECT_EQ(DecodeTableProperties(bytes)->hash_seed, 0u);
-  AppendVarint32(&bytes, 24);
-  AppendLengthPrefixed(&bytes, "7 bytes");
-  EXPECT_EQ(DecodeTableProperties(bytes).status().code(), absl::StatusCode::kDataLoss);
+  p.prefix_extractor_name = "";
+  bytes = EncodeTableProperties(p);
+  EXPECT_EQ(DecodeTableProperties(bytes)->prefixes, 0u);
+  const auto code = [](std::string with, uint32_t id, std::string_view value) {
+    AppendVarint32(&with, id);
+    AppendLengthPrefixed(&with, value);
+    return DecodeTableProperties(with).status().code();
+  };
+  EXPECT_EQ(code(bytes, 24, "7 bytes"), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(code(bytes, 25, ""), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(code(bytes, 26, "\x80"), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(code(bytes, 26, "\x05"), absl::StatusCode::kOk);
 }
 
 TEST(TablePropertiesTest, UnknownIdsAreSkipped) {
@@ -90,7 +103,7 @@ TEST(TablePropertiesTest, MalformedBytesAreDataLoss) {
       EXPECT_EQ(cut.status().code(), kDataLoss);
     }
   }
-  EXPECT_EQ(whole, 10);
+  EXPECT_EQ(whole, 12);
   EXPECT_EQ(code(bytes + bytes), kDataLoss) << "ids must ascend";
   EXPECT_EQ(code(std::string("\x01\x02\x80\x80", 4) + bytes.substr(4)), kDataLoss);
   std::string short_key;

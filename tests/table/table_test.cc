@@ -501,6 +501,10 @@ std::string Dump(const TableReader& table) {
   out += absl::StrFormat("comparator %s filter %s %g bits %d probes file %d db %x created %d\n",
                          p.comparator_name, p.filter_name, p.filter_bits_per_key, p.filter_probes,
                          p.file_number, p.db_id, p.creation_seconds);
+  if (!p.prefix_extractor_name.empty()) {
+    out += absl::StrFormat("seed %x extractor %s prefixes %d keys in filter %d\n", p.hash_seed,
+                           p.prefix_extractor_name, p.prefixes, table.FilterKeys());
+  }
   out += absl::StrFormat("filter %s\n", ToHex(table.filter_bytes()));
   const absl::Status walked = table.ForEachBlock([&](const BlockDescription& block) {
     out += absl::StrFormat("block at %d: %d bytes, %d entries\n", block.offset, block.stored_bytes,
@@ -561,6 +565,17 @@ TEST(TableGoldenTest, Version1) {
   ASSERT_TRUE(footer.ok()) << footer.status();
   EXPECT_EQ(ToHex(built.bytes.substr(0, footer->properties.offset)),
             ToHex(golden.substr(0, footer->properties.offset)));
+}
+
+TEST(TableGoldenTest, Version1SeedAndPrefixes) {
+  const auto filter = NewBlockedBloomPolicy(10);
+  const auto extractor = NewFixedPrefixExtractor(4);
+  TableBuilderOptions options = GoldenOptions(filter.get());
+  options.hash_seed = 0x0fedcba987654321;
+  options.prefix_extractor = extractor.get();
+  std::vector<TestEntry> entries = GoldenEntries();
+  SortEntries(options.order, &entries);
+  CheckGolden("table_v1_prefixes", options, BuildTable(options, entries));
 }
 
 TEST(TableGoldenTest, Version1Snappy) {

@@ -49,7 +49,7 @@ mb=' +[0-9]+\.[0-9] MB/s'
 
 # --- every workload, one after the other
 expect 0 --num=$num --db="$work/all" --benchmarks=fillseq,readseq,readreverse,readrandom,\
-readmissing,readhot,seekrandom,multireadrandom,readwhilewriting,overwrite,fillrandom,fillbatch,\
+readmissing,readhot,seekrandom,seekmissing,multireadrandom,readwhilewriting,overwrite,fillrandom,fillbatch,\
 fillsync,compact,flush,open,stats,levelstats,filterstats,deleterandom,deleteseq
 has '^Keys:       16 bytes each$'
 has '^Values:     100 bytes each \(50 bytes after compression\)$'
@@ -64,6 +64,7 @@ for name in readrandom readhot multireadrandom readwhilewriting; do
   line $name $num "$mb \($num of $num found\)"
 done
 line seekrandom $num "   \($num of $num found\)"
+line seekmissing $num "   \(0 of $num found\)"
 line readmissing $num "   \(0 of $num found\)"
 line compact 1
 line flush 1

@@ -79,6 +79,27 @@ class LevelsTest(FilterTest):
         self.assertIn("levels of " + db, text)
         self.assertIn(f"reads {total:.6f} tables in vain", text)
 
+    def test_prefixes(self):
+        db = self.make("prefixes", "--benchmarks=fillseq,compact", "--prefix_size=14")
+        tables, _ = self.report(db)
+        # 16 digits of even numbers: one prefix for 50 of them, which may lie in two tables.
+        prefixes = sum(table["prefixes"] for table in tables)
+        self.assertLessEqual(400, prefixes)
+        self.assertLess(prefixes, 400 + len(tables))
+        self.assertEqual(sum(table["keys"] for table in tables), 20000 + prefixes)
+        for table in tables:
+            self.assertEqual(table["prefix_extractor"], "sievedb.FixedPrefix.14")
+            self.assertEqual(table["present_keys_denied"], 0)
+        self.assertIn(b"sievedb.FixedPrefix.14", self.dump("--command=filter", db))
+        properties = json.loads(self.dump("--command=properties", "--json", db))
+        self.assertEqual(sum(table["prefixes"] for table in properties), prefixes)
+        self.assertEqual({table["prefix_extractor"] for table in properties},
+                         {"sievedb.FixedPrefix.14"})
+        self.assertNotIn("0" * 16, {table["hash_seed"] for table in properties})
+        # Without one there is no line of it.
+        db = self.make("none", "--benchmarks=fillseq")
+        self.assertNotIn(b"refix", self.dump("--command=filter", db))
+
     def test_which_tables(self):
         db = self.layered()
         tables, _ = self.report(db)

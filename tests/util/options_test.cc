@@ -11,6 +11,12 @@
 namespace sievedb {
 namespace {
 
+class NamelessExtractor final : public PrefixExtractor {
+ public:
+  const char* Name() const override { return ""; }
+  std::optional<std::string_view> Prefix(std::string_view) const override { return std::nullopt; }
+};
+
 class NamedOrder final : public Comparator {
  public:
   explicit NamedOrder(const char* name) : name_(name) {}
@@ -96,6 +102,8 @@ TEST(OptionsTest, NamesTheBadField) {
          o->filter_policy = nullptr;
        },
        "filter_memory_bytes: 7, but there is no filter_policy"},
+      {[](Options* o) { o->prefix_extractor = std::make_shared<NamelessExtractor>(); },
+       "prefix_extractor: its Name() is empty"},
       {[](Options* o) { o->level0_file_trigger = 0; }, "level0_file_trigger: 0 is below 1"},
       {[](Options* o) { o->level0_slowdown_trigger = 3; },
        "level0_slowdown_trigger: 3 is below level0_file_trigger, 4"},
