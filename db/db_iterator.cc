@@ -149,14 +149,17 @@ class DBIterator final : public Iterator {
   void Next() override {
     assert(valid_);
     Step(&nexts_);
+    std::string_view entry;
     if (forward_) [[likely]] {
       skip_.Set(key_, words_);
-      entries_->Next();
+      if (!entries_->NextKey(&entry)) return EndForward();
     } else {
       skip_.Set(saved_key_, WordsOf(order_.user(), saved_key_));
       entries_->Seek(SeekKey(saved_key_, kLastTag));
+      if (!entries_->Valid()) return EndForward();
+      entry = entries_->key();
     }
-    FindForward(/*skipping=*/true);
+    FindForward(entry, /*skipping=*/true);
   }
 
   void Prev() override {
@@ -259,7 +262,7 @@ class DBIterator final : public Iterator {
       SeekFrom(*lower_.key);
     } else {
       entries_->SeekToFirst();
-      FindForward(/*skipping=*/false);
+      FindAfterSeek();
     }
   }
 
@@ -267,7 +270,7 @@ class DBIterator final : public Iterator {
   void SeekFrom(std::string_view target) {
     if (upper_.key && order_.user().Compare(target, *upper_.key) >= 0) return End();
     entries_->Seek(SeekKey(target, SeekTag(source_.sequence)));
-    FindForward(/*skipping=*/false);
+    FindAfterSeek();
   }
 
   void SeekLast() {
@@ -279,15 +282,25 @@ class DBIterator final : public Iterator {
     FindBackward();
   }
 
-  // Moves entries_ on to the next entry that is shown, itself included; where
-  // skipping, not one of skip_'s key.
-  void FindForward(bool skipping) {
+  // The end going forward, or an error, whichever entries_ met.
+  void EndForward() {
+    forward_ = true;
+    End(entries_->status());
+  }
+
+  void FindAfterSeek() {
+    if (!entries_->Valid()) return EndForward();
+    FindForward(entries_->key(), /*skipping=*/false);
+  }
+
+  // Moves entries_, which stands on internal_key, on to the next entry that is shown,
+  // itself included; where skipping, not one of skip_'s key.
+  void FindForward(std::string_view internal_key, bool skipping) {
     forward_ = true;
     valid_ = false;
     KeyWords run;   // of the key whose entries are stepped over
     int steps = 0;  // over entries of that key
-    while (entries_->Valid()) {
-      const std::string_view internal_key = entries_->key();
+    for (bool on_entry = true; on_entry;) {
       if (!IsWellFormed(internal_key)) return;
       const std::string_view key = UserKey(internal_key);
       const KeyWords words = InternalKeyWords(order_.user(), internal_key);
@@ -312,13 +325,15 @@ class DBIterator final : public Iterator {
         steps = 0;
       }
       if (++steps <= kMaxSteps) {
-        entries_->Next();
+        on_entry = entries_->NextKey(&internal_key);
       } else {
         steps = 0;
         entries_->Seek(SeekKey(key, hidden ? kLastTag : SeekTag(source_.sequence)));
+        on_entry = entries_->Valid();
+        if (on_entry) internal_key = entries_->key();
       }
     }
-    End(entries_->status());
+    EndForward();
   }
 
   // Moves entries_ back over the entries of the key that it stands on, and further

@@ -118,6 +118,150 @@ TEST(MergingIteratorTest, KeyTooShortIsDataLoss) {
   EXPECT_EQ(it->status().code(), absl::StatusCode::kDataLoss);
 }
 
+// Defers some of its seeks: its bound is then the seek's target, be there an entry
+// behind it or not, or the entry's own key.
+class DeferringIterator final : public InternalIterator {
+ public:
+  // Defers one seek in `one_in`. Requires: one_in > 0.
+  DeferringIterator(const InternalKeyOrder& order, std::vector<VectorEntry> entries, uint32_t seed,
+                    uint32_t one_in)
+      : entries_(order, std::move(entries)), random_(seed), one_in_(one_in) {}
+
+  bool Valid() const override { return deferred_ || entries_.Valid(); }
+  void SeekToFirst() override {
+    Note([this] { entries_.SeekToFirst(); });
+  }
+  void SeekToLast() override {
+    Note([this] { entries_.SeekToLast(); });
+  }
+  void Seek(std::string_view target) override {
+    Note([this, target] { entries_.Seek(target); }, target);
+  }
+  void SeekForPrev(std::string_view target) override {
+    Note([this, target] { entries_.SeekForPrev(target); }, target);
+  }
+  void Next() override {
+    ASSERT_FALSE(deferred_);
+    entries_.Next();
+  }
+  void Prev() override {
+    ASSERT_FALSE(deferred_);
+    entries_.Prev();
+  }
+  std::string_view key() const override {
+    return deferred_ ? std::string_view(bound_) : entries_.key();
+  }
+  std::string_view value() const override {
+    EXPECT_FALSE(deferred_);
+    return entries_.value();
+  }
+  absl::Status status() const override { return deferred_ ? absl::OkStatus() : entries_.status(); }
+  void AllowDeferral() override { allowed_ = true; }
+  bool deferred() const override { return deferred_; }
+  void Resolve() override {
+    if (deferred_) ++resolutions_;
+    deferred_ = false;
+  }
+  int resolutions() const { return resolutions_; }
+
+ private:
+  template <typename SeekEntries>
+  void Note(SeekEntries seek, std::string_view target = {}) {
+    seek();
+    deferred_ = false;
+    if (!allowed_ || random_() % one_in_ != 0) return;
+    const bool use_target = !target.empty() && random_() % 2 == 0;
+    if (!use_target && !entries_.Valid()) return;
+    bound_ = use_target ? target : entries_.key();
+    deferred_ = true;
+  }
+
+  VectorIterator entries_;
+  std::mt19937 random_;
+  const uint32_t one_in_;
+  bool allowed_ = false;
+  bool deferred_ = false;
+  std::string bound_;
+  int resolutions_ = 0;
+};
+
+TEST(MergingIteratorTest, DeferredChildIsResolvedOnceItsBoundIsReached) {
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  std::vector<DeferringIterator*> seen;
+  for (const char* keys : {"ad", "be", "cf"}) {
+    std::vector<VectorEntry> entries;
+    for (const char c : std::string_view(keys))
+      entries.push_back({InternalKey({&c, 1}, 1), "", {}});
+    children.push_back(std::make_unique<DeferringIterator>(kBytewise, std::move(entries), 1, 1));
+    seen.push_back(static_cast<DeferringIterator*>(children.back().get()));
+  }
+  const auto it = NewMergingIterator(kBytewise, std::move(children));
+  const auto resolutions = [&] {
+    std::vector<int> counts;
+    for (const DeferringIterator* child : seen) counts.push_back(child->resolutions());
+    return counts;
+  };
+  it->SeekToFirst();
+  EXPECT_EQ(resolutions(), (std::vector<int>{1, 0, 0}));
+  it->Next();
+  EXPECT_EQ(UserKey(it->key()), "b");
+  EXPECT_EQ(resolutions(), (std::vector<int>{1, 1, 0}));
+  it->SeekToLast();
+  EXPECT_EQ(UserKey(it->key()), "f");
+  EXPECT_EQ(resolutions(), (std::vector<int>{1, 1, 1}));
+  it->Prev();
+  EXPECT_EQ(UserKey(it->key()), "e");
+  EXPECT_EQ(resolutions(), (std::vector<int>{1, 2, 1}));
+}
+
+TEST(MergingIteratorTest, ErrorOfADeferredChildShowsWhereItsEntryIsWanted) {
+  const absl::Status error = absl::DataLossError("block 7");
+  // It stands on its bound, which is the target, whatever comes behind it.
+  class AtC final : public InternalIterator {
+   public:
+    explicit AtC(absl::Status error) : key_(InternalKey("c", 1)), error_(std::move(error)) {}
+    bool Valid() const override { return deferred_; }
+    void SeekToFirst() override { deferred_ = true; }
+    void SeekToLast() override { deferred_ = true; }
+    void Seek(std::string_view /*target*/) override { deferred_ = true; }
+    void SeekForPrev(std::string_view /*target*/) override { deferred_ = true; }
+    void Next() override { FAIL(); }
+    void Prev() override { FAIL(); }
+    std::string_view key() const override { return key_; }
+    std::string_view value() const override { return {}; }
+    absl::Status status() const override { return deferred_ ? absl::OkStatus() : error_; }
+    bool deferred() const override { return deferred_; }
+    void Resolve() override { deferred_ = false; }
+
+   private:
+    const std::string key_;
+    const absl::Status error_;
+    bool deferred_ = false;
+  };
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(std::make_unique<AtC>(error));
+  children.push_back(std::make_unique<VectorIterator>(
+      kBytewise, std::vector<VectorEntry>{{InternalKey("a", 1), "a", {}},
+                                          {InternalKey("b", 1), "b", {}},
+                                          {InternalKey("d", 1), "d", {}}}));
+  const auto it = NewMergingIterator(kBytewise, std::move(children));
+  it->SeekToFirst();
+  ASSERT_TRUE(it->Valid());
+  it->Next();
+  ASSERT_TRUE(it->Valid());
+  EXPECT_EQ(it->value(), "b");
+  EXPECT_TRUE(it->status().ok());
+  it->Next();
+  EXPECT_FALSE(it->Valid());  // and not on "d"
+  EXPECT_EQ(it->status(), error);
+  it->SeekToLast();
+  ASSERT_TRUE(it->Valid());
+  EXPECT_EQ(it->value(), "d");
+  it->Prev();
+  EXPECT_FALSE(it->Valid());  // and not on "b"
+  EXPECT_EQ(it->status(), error);
+}
+
 struct Merged {
   std::string key;
   std::string value;
@@ -156,7 +300,12 @@ void RunRandom(uint32_t seed, const Comparator* comparator) {
     return order.Compare(a.key, b.key) < 0;
   });
 
-  const auto it = Merge(order, std::move(lists));
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  for (std::vector<VectorEntry>& list : lists) {
+    children.push_back(
+        std::make_unique<DeferringIterator>(order, std::move(list), random(), 1 + random() % 3));
+  }
+  const auto it = NewMergingIterator(order, std::move(children));
   size_t at = all.size();  // all.size(): not Valid
   for (int step = 0; step < 300; ++step) {
     const bool on_entry = at < all.size();
