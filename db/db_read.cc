@@ -183,8 +183,7 @@ absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& opt
   for (const RefPtr<MemTable>& immutable : pinned->immutables) append_memtable(immutable);
   const std::string* lower = options.lower_bound ? &*options.lower_bound : nullptr;
   const std::string* upper = options.upper_bound ? &*options.upper_bound : nullptr;
-  SIEVEDB_RETURN_IF_ERROR(
-      pinned->version->AppendIterators(options, lower, upper, &children, scope));
+  pinned->version->AppendIterators(options, lower, upper, &children, scope);
   source.entries = NewMergingIterator(order_, std::move(children));
   return source;
 }

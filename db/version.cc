@@ -236,32 +236,25 @@ bool Version::MayContain(const Lookup& lookup) const {
 SortedRun Version::LevelRun(int level, size_t begin, size_t end) const {
   const Level& l = levels_[level];
   return {absl::MakeConstSpan(l.files).subspan(begin, end - begin),
-          order_.user().has_words() ? l.largest_words.data() + begin : nullptr, prefix_};
+          order_.user().has_words() ? l.largest_words.data() + begin : nullptr, prefix_,
+          order_.user().has_words() ? l.smallest_words.data() + begin : nullptr};
 }
 
-absl::Status Version::AppendIterators(const ReadOptions& options, const std::string* lower,
-                                      const std::string* upper,
-                                      std::vector<std::unique_ptr<InternalIterator>>* to,
-                                      const PrefixScope* scope) const {
+void Version::AppendIterators(const ReadOptions& options, const std::string* lower,
+                              const std::string* upper,
+                              std::vector<std::unique_ptr<InternalIterator>>* to,
+                              const PrefixScope* scope) const {
   const KeyOrder& order = order_.user();
-  const auto append_table = [&](const FileRef& file) -> absl::Status {
-    SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, OpenForRead(opener_, *file, options));
-    to->push_back(table->NewIterator(options));
-    return absl::OkStatus();
-  };
-  const auto append_scoped = [&](int level, size_t begin, size_t end) {
-    to->push_back(
-        NewPrefixRunIterator(order_, LevelRun(level, begin, end), opener_, options, scope));
+  const auto append_run = [&](int level, size_t first, size_t last) {
+    const SortedRun run = LevelRun(level, first, last);
+    to->push_back(scope == nullptr ? NewRunIterator(order_, run, opener_, options)
+                                   : NewPrefixRunIterator(order_, run, opener_, options, scope));
   };
   for (size_t i = 0; i < levels_[0].files.size(); ++i) {
     const FileRef& file = levels_[0].files[i];
     if (lower != nullptr && order.Compare(LargestUserKey(file), *lower) < 0) continue;
     if (upper != nullptr && order.Compare(SmallestUserKey(file), *upper) >= 0) continue;
-    if (scope != nullptr) {
-      append_scoped(0, i, i + 1);
-    } else {
-      SIEVEDB_RETURN_IF_ERROR(append_table(file));
-    }
+    append_run(0, i, i + 1);
   }
   std::string_view begin;
   std::string_view end;
@@ -269,6 +262,7 @@ absl::Status Version::AppendIterators(const ReadOptions& options, const std::str
   if (upper != nullptr) end = *upper;
   for (int level = 1; level < kNumLevels; ++level) {
     const std::vector<FileRef>& files = levels_[level].files;
+    if (files.empty()) continue;
     auto [first, last] = OverlappingRange(level, lower == nullptr ? nullptr : &begin,
                                           upper == nullptr ? nullptr : &end);
     // The upper bound itself is not wanted.
@@ -276,17 +270,8 @@ absl::Status Version::AppendIterators(const ReadOptions& options, const std::str
         order.Compare(SmallestUserKey(files[last - 1]), end) >= 0) {
       --last;
     }
-    if (first >= last) continue;
-    if (scope != nullptr) {
-      append_scoped(level, first, last);
-    } else if (last - first == 1 &&
-               files[first]->table.load(std::memory_order_acquire) != nullptr) {
-      SIEVEDB_RETURN_IF_ERROR(append_table(files[first]));
-    } else {
-      to->push_back(NewRunIterator(order_, LevelRun(level, first, last), opener_, options));
-    }
+    if (first < last) append_run(level, first, last);
   }
-  return absl::OkStatus();
 }
 
 // --- what it consists of

@@ -86,11 +86,12 @@ class Version {
 
   // One iterator a level-0 table and one a level, newest first, of the tables
   // that can hold keys of [lower, upper) (null: open; user keys). scope: the prefix
-  // that they stay in, null: none. The version and scope must outlive them.
-  absl::Status AppendIterators(const ReadOptions& options, const std::string* lower,
-                               const std::string* upper,
-                               std::vector<std::unique_ptr<InternalIterator>>* to,
-                               const PrefixScope* scope = nullptr) const;
+  // that they stay in, null: none. None is opened here. The version and scope must
+  // outlive them.
+  void AppendIterators(const ReadOptions& options, const std::string* lower,
+                       const std::string* upper,
+                       std::vector<std::unique_ptr<InternalIterator>>* to,
+                       const PrefixScope* scope = nullptr) const;
 
   // --- what it consists of
   absl::Span<const FileRef> files(int level) const { return levels_[level].files; }

@@ -23,6 +23,8 @@ struct SortedRun {
   // are compared. All user keys of the files begin with the same skip bytes.
   const uint64_t* largest_words = nullptr;
   std::string_view prefix;  // those bytes
+  // The same of the smallest user keys. Null only where largest_words is.
+  const uint64_t* smallest_words = nullptr;
 };
 
 // The number of words < word, of n in ascending order. Each step is arithmetic: the
@@ -48,6 +50,12 @@ size_t FindFileByWord(const KeyOrder& order, const SortedRun& run, std::string_v
                       uint64_t word);
 
 // All entries of a run. Tables that are not open are opened when it comes to them.
+//
+// Once deferral is allowed, a seek that ends at a table's border opens and reads
+// nothing: the border is known from the table's description. So a merge touches no
+// run before it has come to the run's first key, and a table that can't be read is an
+// error only where its entries are wanted.
+//
 // The run's files and words, and opener, must outlive the iterator.
 std::unique_ptr<InternalIterator> NewRunIterator(const InternalKeyOrder& order,
                                                  const SortedRun& run, TableOpener* opener,

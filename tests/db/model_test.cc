@@ -342,6 +342,10 @@ class ModelRun {
     const auto iterator = db_->NewIterator(options);
     size_t at = expected.size();  // the end
     for (int i = 0; i < 40; ++i) {
+      if (Chance(20)) {
+        ASSERT_TRUE(iterator->Refresh().ok());
+        at = expected.size();
+      }
       const uint64_t what = Random(at == expected.size() ? 4 : 10);
       if (what == 0) {
         iterator->SeekToFirst();
