@@ -128,6 +128,13 @@ size_t IndexReader::LowerBound(uint64_t word) const {
   return std::min((line - levels_[leaves]) * 8 + lines_[line].Below(word), blocks());
 }
 
+bool IndexReader::SurelyFinds(size_t i, std::string_view user_key) const {
+  assert(i < blocks());
+  if (levels_.empty() || user_key.substr(0, prefix_.size()) != prefix_) return false;
+  const uint64_t word = order_.user().Word(user_key, prefix_.size());
+  return word < LeafWord(i) && (i == 0 || LeafWord(i - 1) < word);
+}
+
 void IndexReader::PrefetchFind(std::string_view user_key, uint64_t word) const {
   if (!order_.user().has_words() || levels_.empty()) return;
   if (!prefix_.empty()) {

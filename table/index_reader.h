@@ -50,6 +50,9 @@ class IndexReader {
     return Find(user_key, tag, order_.user().Word(user_key));
   }
 
+  // Whether Find would surely say block i, as far as words tell. False says nothing.
+  bool SurelyFinds(size_t i, std::string_view user_key) const;
+
   // Starts loading the last cache line that Find reads of the words.
   void PrefetchFind(std::string_view user_key, uint64_t word) const;
   void PrefetchHandle(size_t i) const { PrefetchLine(&offsets_[i]); }

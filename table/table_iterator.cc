@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -44,11 +45,7 @@ class BlockReadahead {
         fixed_bytes_(for_compaction
                          ? std::max<uint64_t>(options.readahead_bytes, kCompactionReadBytes)
                          : options.readahead_bytes),
-        end_block_(parts.index.blocks()) {
-    if (options.upper_bound.has_value()) {
-      end_block_ = std::min(end_block_, parts.index.Find(*options.upper_bound, kMaxTag) + 1);
-    }
-  }
+        upper_bound_(options.upper_bound) {}
 
   // Notes that block i is used, from wherever.
   void Used(size_t i) { last_block_ = i; }
@@ -71,8 +68,18 @@ class BlockReadahead {
   }
 
  private:
+  // Found when something is read for the first time: an iterator whose blocks are all
+  // cached has no use for it.
+  void FindEndBlock() {
+    end_block_ = parts_.index.blocks();
+    if (upper_bound_.has_value()) {
+      end_block_ = std::min(end_block_, parts_.index.Find(*upper_bound_, kMaxTag) + 1);
+    }
+  }
+
   // Reads the piece that holds block i, and more on the side that the reader walks to.
   absl::Status ReadPiece(size_t i) {
+    if (end_block_ == 0) FindEndBlock();
     const IndexReader& index = parts_.index;
     const bool forward = i == last_block_ + 1;
     const bool backward = i + 1 == last_block_;
@@ -111,7 +118,8 @@ class BlockReadahead {
   const TableParts& parts_;
   const bool for_compaction_;
   const uint64_t fixed_bytes_;  // 0: grows
-  size_t end_block_;            // not read ahead from here on
+  const std::optional<std::string> upper_bound_;
+  size_t end_block_ = 0;  // not read ahead from here on; 0: to be found
   uint64_t bytes_ahead_ = 0;
   size_t last_block_ = ~size_t{1};  // next to no block
   Scratch scratch_;
@@ -156,7 +164,7 @@ class TableIterator final : public InternalIterator {
     const std::string_view user_key = UserKey(internal_key);
     const uint64_t tag = Tag(internal_key);
     const bool prepared = std::exchange(preparations_, 0) > 0;
-    if (!GoTo(prepared ? prepared_block_ : parts_.index.Find(user_key, tag))) return;
+    if (!GoTo(prepared ? prepared_block_ : FindBlock(user_key, tag))) return;
     it_.Seek(user_key, tag);
     if (!it_.Valid()) SkipForward();
   }
@@ -165,7 +173,7 @@ class TableIterator final : public InternalIterator {
   // the entries between two of them.
   bool PrepareSeek(std::string_view internal_key) override {
     if (preparations_ == 0) {
-      prepared_block_ = parts_.index.Find(UserKey(internal_key), Tag(internal_key));
+      prepared_block_ = FindBlock(UserKey(internal_key), Tag(internal_key));
     }
     if (cache_ == nullptr || prepared_block_ == parts_.index.blocks() ||
         prepared_block_ == block_) {
@@ -212,6 +220,16 @@ class TableIterator final : public InternalIterator {
       SkipForward();
   }
 
+  bool NextKey(std::string_view* key) override {
+    it_.Next();
+    if (!it_.Valid()) [[unlikely]] {
+      SkipForward();
+      if (!it_.Valid()) return false;
+    }
+    *key = it_.key();
+    return true;
+  }
+
   void Prev() override {
     it_.Prev();
     if (!it_.Valid()) [[unlikely]]
@@ -219,6 +237,15 @@ class TableIterator final : public InternalIterator {
   }
 
  private:
+  // The index is not searched where the current block is the one: seeks are often near
+  // to where the iterator stands.
+  size_t FindBlock(std::string_view user_key, uint64_t tag) const {
+    if (block_ < parts_.index.blocks() && parts_.index.SurelyFinds(block_, user_key)) {
+      return block_;
+    }
+    return parts_.index.Find(user_key, tag);
+  }
+
   // Makes block i the current one, for a seek. False at the end and after an error.
   bool GoTo(size_t i) {
     const bool had_error = !status_.ok();
@@ -262,8 +289,26 @@ class TableIterator final : public InternalIterator {
       if (NoteDamage()) return;
       if (block_ + 1 >= parts_.index.blocks()) return ReleaseBlock();
       if (!Load(block_ + 1)) return;
+      if (cache_ != nullptr) PrefetchNextBlocks();
       it_.SeekToFirst();
     } while (!it_.Valid());
+  }
+
+  // Of three blocks to come, one memory access further each, so that a walk through
+  // cached blocks has every one of them at hand when it gets there.
+  void PrefetchNextBlocks() const {
+    constexpr size_t kEntryBytes = 256;
+    const IndexReader& index = parts_.index;
+    const EpochGuard guard;
+    if (block_ + 3 >= index.blocks()) return;
+    cache_->PrefetchBucket(parts_.table_id, index.offset(block_ + 3));
+    cache_->PrefetchFirstOfBucket(parts_.table_id, index.offset(block_ + 2));
+    const BlockBuffer* const next = cache_->Peek(parts_.table_id, index.offset(block_ + 1));
+    if (next == nullptr) return;
+    Block::PrefetchOutline({next->data(), next->size()});
+    for (size_t at = 0; at < std::min(next->size(), kEntryBytes); at += 64) {
+      PrefetchLine(next->data() + at);
+    }
   }
 
   void SkipBackward() {

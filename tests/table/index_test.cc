@@ -79,6 +79,11 @@ void CheckIndex(const InternalKeyOrder& order, const TestIndex& index,
         });
     const auto expected = static_cast<size_t>(at - separators.begin());
     ASSERT_EQ(reader->Find(probe.user_key, probe.tag()), expected) << probe.user_key;
+    // Not always sure, but never wrong.
+    for (size_t i = 0; i < reader->blocks(); ++i) {
+      if (!reader->SurelyFinds(i, probe.user_key)) continue;
+      ASSERT_EQ(i, expected) << probe.user_key;
+    }
   }
 }
 
@@ -113,6 +118,25 @@ TEST(IndexTest, RoundTripAndSearch) {
       }
     }
   }
+}
+
+TEST(IndexTest, SureWhereWordsTell) {
+  const InternalKeyOrder order(BytewiseComparator());
+  std::vector<TestEntry> entries;
+  for (int i = 100; i < 400; ++i) {
+    entries.push_back({"shared/" + std::to_string(i), 1, EntryType::kPut, ""});
+  }
+  std::mt19937_64 random(3);
+  const TestIndex index = BuildIndex(order, entries, &random, 4);
+  const auto reader = IndexReader::Decode(order, index.bytes, index.data_bytes);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  size_t sure = 0;
+  for (const TestEntry& entry : entries) {
+    const size_t block = reader->Find(entry.user_key, entry.tag());
+    if (block < reader->blocks() && reader->SurelyFinds(block, entry.user_key)) ++sure;
+  }
+  EXPECT_GT(sure, entries.size() / 4);  // a separator's own key is not
+  EXPECT_FALSE(reader->SurelyFinds(0, "other"));
 }
 
 // Keys that differ only behind the first 8 bytes, or not at all: words are equal.
