@@ -27,24 +27,25 @@ void CompactionIterator::SeekToFirst() {
   status_ = absl::OkStatus();
   has_current_user_key_ = false;
   input_->SeekToFirst();
-  FindNext();
+  const bool on_entry = input_->Valid();
+  FindNext(on_entry, on_entry ? input_->key() : std::string_view());
 }
 
 void CompactionIterator::Next() {
   assert(valid_);
-  input_->Next();
-  FindNext();
+  std::string_view internal_key;
+  const bool on_entry = input_->NextKey(&internal_key);
+  FindNext(on_entry, internal_key);
 }
 
-void CompactionIterator::FindNext() {
+void CompactionIterator::FindNext(bool on_entry, std::string_view internal_key) {
   valid_ = false;
-  for (; input_->Valid(); input_->Next()) {
+  for (; on_entry; on_entry = input_->NextKey(&internal_key)) {
     if (entries_in_++ % kEntriesBetweenCancelChecks == 0 && cancel_ != nullptr &&
         cancel_->load(std::memory_order_relaxed)) [[unlikely]] {
       status_ = absl::AbortedError("the compaction was cancelled");
       return;
     }
-    const std::string_view internal_key = input_->key();
     bool is_new_user_key;
     if (!CheckKey(internal_key, &is_new_user_key)) return;
     if (Drop(UserKey(internal_key), current_tag_, is_new_user_key)) continue;
@@ -71,7 +72,10 @@ bool CompactionIterator::CheckKey(std::string_view internal_key, bool* is_new_us
   }
   const std::string_view user_key = UserKey(internal_key);
   const uint64_t tag = Tag(internal_key);
-  const int order = has_current_user_key_ ? order_.user().Compare(user_key, current_user_key_) : 1;
+  const KeyWords words = InternalKeyWords(order_.user(), internal_key);
+  const int order = !has_current_user_key_    ? 1
+                    : words != current_words_ ? (KeyWords::Before(words, current_words_) ? -1 : 1)
+                                              : order_.user().Compare(user_key, current_user_key_);
   // One write may come from two sources, so equal keys are in order.
   if (order < 0 || (order == 0 && tag > current_tag_)) [[unlikely]] {
     return Fail(absl::DataLossError(absl::StrFormat(
@@ -82,6 +86,7 @@ bool CompactionIterator::CheckKey(std::string_view internal_key, bool* is_new_us
   }
   *is_new_user_key = order != 0;
   current_tag_ = tag;
+  current_words_ = words;
   if (*is_new_user_key) {
     // The bytes of the input's key end when it moves on. Once the string is as long
     // as the longest key this allocates nothing.

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
+#include "table/key_words.h"
 
 namespace sievedb {
 
@@ -57,7 +58,9 @@ class CompactionIterator {
     return static_cast<size_t>(std::lower_bound(snapshots_.begin(), snapshots_.end(), sequence) -
                                snapshots_.begin());
   }
-  void FindNext();
+  // Shows the first entry that is kept, from the input's on: internal_key, where it is
+  // on_entry.
+  void FindNext(bool on_entry, std::string_view internal_key);
   // Looks at the input's entry: false where its key is not in order.
   bool CheckKey(std::string_view internal_key, bool* is_new_user_key);
   bool Drop(std::string_view user_key, uint64_t tag, bool is_new_user_key);
@@ -77,6 +80,7 @@ class CompactionIterator {
   // The last input entry's, whatever became of it.
   std::string current_user_key_;
   uint64_t current_tag_ = 0;
+  KeyWords current_words_;
   bool has_current_user_key_ = false;
   size_t last_stripe_ = 0;       // of the last version that counts for the user key
   bool shown_user_key_ = false;  // whether a version of it was shown
