@@ -89,8 +89,7 @@ class Version {
   // that they stay in, null: none. None is opened here. The version and scope must
   // outlive them.
   void AppendIterators(const ReadOptions& options, const std::string* lower,
-                       const std::string* upper,
-                       std::vector<std::unique_ptr<InternalIterator>>* to,
+                       const std::string* upper, std::vector<std::unique_ptr<InternalIterator>>* to,
                        const PrefixScope* scope = nullptr) const;
 
   // --- what it consists of
