@@ -135,6 +135,7 @@ void DBImpl::BackgroundFlush() {
   if (!status.ok() && !shutting_down_.load()) {
     SetBackgroundError(status, "flushing a memtable", absl::IsResourceExhausted(status));
   }
+  AuditFilters();
   FinishStateChange();
   // The new table may have been compacted away while the flush still held it.
   DeleteObsoleteTables();
@@ -268,6 +269,7 @@ void DBImpl::BackgroundCompaction() {
   // They hold the inputs, which are obsolete once nobody does.
   plan.reset();
   version.reset();
+  AuditFilters();
   FinishStateChange();
   EpochSynchronize();
   DeleteObsoleteTables();

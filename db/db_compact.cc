@@ -85,6 +85,7 @@ absl::Status DBImpl::CompactLevel(int input_level, int output_level, const std::
     }
     plan.reset();
     version.reset();
+    AuditFilters();
     FinishStateChange();
     EpochSynchronize();
     DeleteObsoleteTables();

@@ -38,6 +38,7 @@ namespace sievedb {
 //   db_background.cc  scheduling, flush, compaction, obsolete files, errors
 //   db_compact.cc     Flush, CompactRange, WaitForBackgroundWork, VerifyChecksums
 //   db_properties.cc  GetProperty, GetApproximateSizes
+//   db_filters.cc     what filters did: their properties, their audit
 //
 // Locks, in the order in which they are taken:
 //   the front of write_queue_ (not a mutex: one group commits at a time)
@@ -163,8 +164,17 @@ class DBImpl final : public DB {
   // --- db_properties.cc
   std::string StatsProperty();
   std::string LevelsProperty();
-  std::string FiltersProperty();
   std::string MemoryProperty();
+
+  // --- db_filters.cc
+  std::string FiltersProperty();
+  std::string FilterTablesProperty();
+  // Tells of filters whose rate is above what they promise. Cost: a look at the tally
+  // of each table.
+  void AuditFilters();
+  // From a read: has that done in the background.
+  void WantAudit();
+  void BackgroundAudit();
 
   const Options options_;  // sanitized: file_system, block_cache, background_pool not null
   const std::string path_;
@@ -211,6 +221,7 @@ class DBImpl final : public DB {
   bool compaction_queued_ ABSL_GUARDED_BY(mu_) = false;  // handed to the pool, not begun
   int compactions_running_ ABSL_GUARDED_BY(mu_) = 0;     // automatic ones
   uint64_t manifest_in_use_ ABSL_GUARDED_BY(mu_) = 0;
+  bool audit_scheduled_ ABSL_GUARDED_BY(mu_) = false;
   int manual_waiting_ ABSL_GUARDED_BY(mu_) = 0;  // automatic ones step back
   StallDecision stall_ ABSL_GUARDED_BY(mu_);
   std::vector<StallEvent> stall_events_ ABSL_GUARDED_BY(mu_);         // not yet told

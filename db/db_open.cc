@@ -92,7 +92,9 @@ DBImpl::DBImpl(const Options& sanitized, const std::string& path, bool read_only
       opened_micros_(NowMicros()),
       snapshots_(std::make_shared<SnapshotList>()),
       event_log_(std::make_unique<EventLog>()),
-      opener_(std::make_unique<TableOpener>(options_, path_)) {}
+      opener_(std::make_unique<TableOpener>(options_, path_)) {
+  opener_->set_want_audit([this] { WantAudit(); });
+}
 
 DBImpl::~DBImpl() { Close().IgnoreError(); }
 

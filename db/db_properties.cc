@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "db/db_impl.h"
-#include "db/filter_plan.h"
 #include "sievedb/version.h"
 #include "util/clock.h"
 
@@ -19,36 +18,11 @@ constexpr std::string_view kNumFilesPrefix = "num-files-at-level";
 
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
-
 bool TakePrefix(std::string_view* text, std::string_view prefix) {
   if (text->substr(0, prefix.size()) != prefix) return false;
   text->remove_prefix(prefix.size());
   return true;
 }
-
-// What the open tables of a level say of their filters.
-struct FilterTotals {
-  int tables = 0;
-  int open = 0;
-  int with_filter = 0;
-  uint64_t keys = 0;
-  uint64_t bytes = 0;
-  double expected_fpr_sum = 0;  // weighted by keys
-
-  void Add(const FileMeta& file) {
-    ++tables;
-    const TableReader* table = file.table.load(std::memory_order_acquire);
-    if (table == nullptr) return;
-    ++open;
-    if (table->filter() == nullptr) return;
-    ++with_filter;
-    const FilterFigures figures = table->filter()->Figures();
-    keys += figures.keys;
-    bytes += table->FilterMemoryBytes();
-    expected_fpr_sum += figures.expected_fpr * static_cast<double>(figures.keys);
-  }
-};
 
 }  // namespace
 
@@ -58,6 +32,7 @@ std::optional<std::string> DBImpl::GetProperty(std::string_view name) {
   if (name == "stats") return StatsProperty();
   if (name == "levels") return LevelsProperty();
   if (name == "filters") return FiltersProperty();
+  if (name == "filter-tables") return FilterTablesProperty();
   if (name == "memory") return MemoryProperty();
   if (name == "sstables") return version->DebugString();
   if (name == "version") {
@@ -117,53 +92,6 @@ std::string DBImpl::LevelsProperty() {
                           version->files(level).size(), MiB(version->LevelBytes(level)),
                           MiB(targets.bytes[static_cast<size_t>(level)]),
                           scores[static_cast<size_t>(level)], entries, tombstones);
-  }
-  return text;
-}
-
-std::string DBImpl::FiltersProperty() {
-  const std::shared_ptr<const Version> version = versions_->current();
-  std::string text =
-      "level  tables  filters        keys  bits/key   plan       MiB  expected fpr  observed fpr"
-      "      checked     said no  maybe, there  maybe, not\n";
-  const std::array<double, kNumLevels> plan = PlanLevelBits(options_, *version);
-  FilterLevelCounts sum;
-  for (int level = 0; level < kNumLevels; ++level) {
-    if (version->files(level).empty()) continue;
-    FilterTotals totals;
-    for (const FileRef& file : version->files(level)) totals.Add(*file);
-    FilterLevelCounts counts;
-    if (statistics_ != nullptr) counts = statistics_->GetFilterCounts(level);
-    sum.checked += counts.checked;
-    sum.said_no += counts.said_no;
-    sum.maybe_absent += counts.maybe_absent;
-    const double keys = static_cast<double>(totals.keys);
-    // Of the absent keys that were asked for, the share that the filter let pass.
-    const double observed = Ratio(static_cast<double>(counts.maybe_absent),
-                                  static_cast<double>(counts.maybe_absent + counts.said_no));
-    absl::StrAppendFormat(
-        &text,
-        "%5d  %6d  %7d  %10d  %8.2f  %5.2f  %8.2f  %11.4f%%  %11.4f%%  %11d  %10d  %12d  %10d\n",
-        level, totals.tables, totals.with_filter, totals.keys,
-        Ratio(static_cast<double>(totals.bytes) * 8, keys), plan[static_cast<size_t>(level)],
-        MiB(totals.bytes), 100 * Ratio(totals.expected_fpr_sum, keys), 100 * observed,
-        counts.checked, counts.said_no, counts.maybe_present, counts.maybe_absent);
-    if (totals.open < totals.tables) {
-      absl::StrAppendFormat(&text, "       %d tables are not open yet\n",
-                            totals.tables - totals.open);
-    }
-  }
-  if (sum.checked > 0) {
-    absl::StrAppendFormat(
-        &text,
-        "of %d runs that could have held a key, filters ruled out %d (%.2f%%): as many "
-        "block reads saved; %d were searched for nothing\n",
-        sum.checked, sum.said_no,
-        100 * Ratio(static_cast<double>(sum.said_no), static_cast<double>(sum.checked)),
-        sum.maybe_absent);
-  }
-  if (statistics_ == nullptr) {
-    text += "(Options::statistics is off: what filters answered is not counted)\n";
   }
   return text;
 }

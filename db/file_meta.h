@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "table/table_reader.h"
+#include "util/filter_tally.h"
 #include "util/mutex.h"
 
 namespace sievedb {
@@ -34,6 +35,14 @@ class ObsoleteTables {
  private:
   Mutex mu_;
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mu_);
+};
+
+// What the audit of filters remembers of one table.
+struct FilterAuditState {
+  // FilterFigures::expected_fpr, once it was looked at (it takes the whole filter to
+  // count its bits); negative: not yet. Relaxed: a figure on its own.
+  std::atomic<double> expected_fpr{-1};
+  std::atomic<bool> reported{false};
 };
 
 // One table of a database, as the MANIFEST describes it, and the open table once
@@ -68,6 +77,10 @@ struct FileMeta {
   // Set when a version edit removes the table from the current version.
   mutable std::atomic<bool> removed{false};
   std::shared_ptr<ObsoleteTables> obsolete_tables;
+
+  // What lookups found out about the table's filter.
+  mutable FilterTally filter_tally;
+  mutable FilterAuditState filter_audit;
 };
 using FileRef = std::shared_ptr<const FileMeta>;
 

@@ -2,8 +2,10 @@
 #define SIEVEDB_DB_TABLE_OPENER_H_
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "db/file_meta.h"
@@ -33,6 +35,13 @@ class TableOpener {
 
   // What lookups are hashed with. Requires: before the first table is opened.
   void SetHashSeed(uint64_t seed) { hash_seed_ = seed; }
+  // Called by a read that met so many false "maybe"s of a filter that its audit
+  // should not wait for the next flush; seldom, and under an EpochGuard. Set before
+  // the first read.
+  void set_want_audit(std::function<void()> want_audit) { want_audit_ = std::move(want_audit); }
+  void WantAudit() const {
+    if (want_audit_ != nullptr) want_audit_();
+  }
 
   // Takes a table that was just written, already open, or opens it.
   absl::StatusOr<const TableReader*> Open(const FileMeta& file);
@@ -41,6 +50,7 @@ class TableOpener {
   const Options& options_;
   const std::string db_path_;
   uint64_t hash_seed_ = 0;
+  std::function<void()> want_audit_;
   OpenFileLimiter limiter_;
   // No table is opened twice at a time. Several, so that a read seldom waits while the
   // background opens one table after the other, always ready to take the lock again.

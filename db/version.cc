@@ -136,11 +136,25 @@ void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
   }
 }
 
-inline bool Version::RuledOut(const Candidate& candidate, const Lookup& lookup) {
-  if (candidate.table->MayContain(candidate.table->HashOf(lookup))) return false;
-  if (lookup.statistics != nullptr) {
-    lookup.statistics->AddFilterAnswer(candidate.level, FilterAnswer::kNo);
+void Version::CountAnswer(const Candidate& candidate, const Lookup& lookup,
+                          FilterAnswer answer) const {
+  if (lookup.statistics != nullptr && candidate.table->filter() != nullptr) {
+    lookup.statistics->AddFilterAnswer(candidate.level, answer);
   }
+  const FileMeta& file = *candidate.run->file;
+  // A key that was written after the lookup's snapshot is in the filter and is not
+  // found: that is no mistake of the filter's.
+  if (lookup.sequence < file.largest_sequence) return;
+  if (answer == FilterAnswer::kMaybeAbsent) {
+    if (file.filter_tally.CountFalse(lookup.hash)) opener_->WantAudit();
+  } else if (lookup.sampled) {
+    answer == FilterAnswer::kNo ? file.filter_tally.CountNo() : file.filter_tally.CountPresent();
+  }
+}
+
+inline bool Version::RuledOut(const Candidate& candidate, const Lookup& lookup) const {
+  if (candidate.table->MayContain(candidate.table->HashOf(lookup))) return false;
+  if (lookup.counted()) CountAnswer(candidate, lookup, FilterAnswer::kNo);
   return true;
 }
 
@@ -148,10 +162,10 @@ inline absl::Status Version::GetFrom(const Candidate& candidate,
                                      const TableReader::Preparation* preparation,
                                      Lookup* lookup) const {
   SIEVEDB_RETURN_IF_ERROR(candidate.table->Get(lookup, preparation));
-  if (lookup->statistics != nullptr && candidate.table->filter() != nullptr) {
-    lookup->statistics->AddFilterAnswer(candidate.level, lookup->decided()
-                                                             ? FilterAnswer::kMaybePresent
-                                                             : FilterAnswer::kMaybeAbsent);
+  if (!lookup->decided()) {
+    CountAnswer(candidate, *lookup, FilterAnswer::kMaybeAbsent);
+  } else if (lookup->counted()) {
+    CountAnswer(candidate, *lookup, FilterAnswer::kMaybePresent);
   }
   return absl::OkStatus();
 }

@@ -136,7 +136,9 @@ class Version {
   std::string SharedPrefix() const;
   SortedRun LevelRun(int level, size_t begin, size_t end) const;
   // Whether candidate's filter rules lookup out, which is counted.
-  static bool RuledOut(const Candidate& candidate, const Lookup& lookup);
+  bool RuledOut(const Candidate& candidate, const Lookup& lookup) const;
+  // Counts what became of a candidate for the statistics and the table's tally.
+  void CountAnswer(const Candidate& candidate, const Lookup& lookup, FilterAnswer answer) const;
   // Searches candidate's table, whose filter said maybe.
   absl::Status GetFrom(const Candidate& candidate, const TableReader::Preparation* preparation,
                        Lookup* lookup) const;

@@ -8,6 +8,7 @@
 #include "sievedb/options.h"
 #include "table/internal_key.h"
 #include "util/block_cache_impl.h"
+#include "util/filter_tally.h"
 #include "util/hash.h"
 #include "util/statistics_impl.h"
 
@@ -62,7 +63,10 @@ struct Lookup {
         options(read_options),
         statistics(stats),
         other_seed_(seed),
-        other_hash_(hash) {}
+        other_hash_(hash) {
+    if (FilterTally::Sample()) [[unlikely]]
+      sampled = true;
+  }
 
   const std::string_view user_key;
   const uint64_t sequence;  // entries above it are not seen
@@ -72,6 +76,8 @@ struct Lookup {
   const uint64_t word;       // KeyOrder::Word(user_key)
   const ReadOptions& options;
   StatisticsImpl* const statistics;  // null: off
+  bool sampled = false;              // filters' tallies count what each answers
+  bool counted() const { return sampled || statistics != nullptr; }
 
   enum class State { kSearching, kFound, kDeleted };
   State state = State::kSearching;

@@ -201,6 +201,16 @@ std::string_view TableReader::filter_bytes() const {
 }
 uint8_t TableReader::filter_kind() const { return parts_->footer.filter_kind; }
 
+absl::Status TableReader::CompareFilterWithFile() const {
+  const BlockHandle& handle = parts_->footer.filter;
+  SIEVEDB_ASSIGN_OR_RETURN(BlockBuffer* const buffer,
+                           parts_->file->Read(handle, /*verify_checksum=*/true));
+  const bool same = std::string_view(buffer->data(), buffer->size()) == filter_bytes();
+  buffer->Unref();
+  return same ? absl::OkStatus()
+              : parts_->file->Damaged(handle, "the filter in memory is not what the file has");
+}
+
 bool TableReader::Prepare(const Lookup& lookup, Preparation* preparation) const {
   if (!preparation->done) {
     preparation->done = !PrepareStep(lookup, preparation->steps++, preparation);

@@ -100,6 +100,10 @@ class TableReader {
   // The filter block's bytes as loaded; empty where there is none.
   std::string_view filter_bytes() const;
   uint8_t filter_kind() const;
+  // Reads the filter again and compares. Requires: there is one.
+  // Errors: kDataLoss where the one in memory is not what the file has, or the file's
+  // is damaged; I/O.
+  absl::Status CompareFilterWithFile() const;
 
   // How far a lookup that is to come has been prepared.
   struct Preparation {

@@ -36,7 +36,8 @@ constexpr char kSummary[] =
     "  open             close the database and open it again\n"
     "  stats            print sievedb.stats\n"
     "  levelstats       print sievedb.levels\n"
-    "  filterstats      print sievedb.filters (what filters answered: with --statistics)\n"
+    "  filterstats      print sievedb.filters and sievedb.filter-tables: promised and observed "
+    "rates\n"
     "\n"
     "A database of an earlier run in --db is deleted, unless --use_existing_db is given.";
 

@@ -312,6 +312,10 @@ absl::StatusOr<std::string> DbBench::Property(std::string_view name) {
 
 absl::StatusOr<std::string> DbBench::PrintStats() { return Property("sievedb.stats"); }
 absl::StatusOr<std::string> DbBench::PrintLevelStats() { return Property("sievedb.levels"); }
-absl::StatusOr<std::string> DbBench::PrintFilterStats() { return Property("sievedb.filters"); }
+absl::StatusOr<std::string> DbBench::PrintFilterStats() {
+  SIEVEDB_ASSIGN_OR_RETURN(const std::string levels, Property("sievedb.filters"));
+  SIEVEDB_ASSIGN_OR_RETURN(const std::string tables, Property("sievedb.filter-tables"));
+  return levels + "\n" + tables;
+}
 
 }  // namespace sievedb

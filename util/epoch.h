@@ -20,6 +20,9 @@ struct alignas(64) EpochRecord {
   std::atomic<bool> in_use{false};  // has an owner
   bool reclaiming = false;          // is calling free functions; owner thread only
   EpochRecord* next = nullptr;      // records are never freed
+  // FilterTally's; owner thread only.
+  uint64_t sample_random = 0;
+  uint32_t lookups_until_sample = 0;
 };
 static_assert(sizeof(EpochRecord) == 64, "one cache line a thread");
 

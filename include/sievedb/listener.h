@@ -48,6 +48,23 @@ struct StallEvent {
   std::string reason;
 };
 
+// A table's filter that lets more absent keys pass than can be chance.
+struct FilterEvent {
+  std::string db_path;
+  uint64_t file_number = 0;
+  int level = 0;
+  std::string filter_name;
+  uint64_t keys = 0;
+  double bits_per_key = 0;
+  double promised_fpr = 0;  // for so many bits per key; 0: not known
+  double expected_fpr = 0;  // from the bits really set; 0: not known
+  double observed_fpr = 0;
+  double observed_fpr_low = 0;  // an interval that holds the true one in 95 of 100 cases
+  double observed_fpr_high = 0;
+  uint64_t false_positives = 0;
+  std::string advice;  // the cause as far as it is known, and what to do
+};
+
 // Hears of what a database does in the background. Calls come from background
 // or writing threads with no lock held; they should return soon, and may read
 // the database, but not close it.
@@ -61,6 +78,9 @@ class SIEVEDB_EXPORT EventListener {
   virtual void OnTableFileCreated(const TableFileEvent&) {}
   virtual void OnTableFileDeleted(const TableFileEvent&) {}
   virtual void OnStallChanged(const StallEvent&) {}
+  // Once a table. Looked at after each flush and compaction, when sievedb.filters is
+  // asked for, and after many false positives.
+  virtual void OnFilterAboveExpectation(const FilterEvent&) {}
   virtual void OnBackgroundError(const absl::Status&) {}
   virtual void OnResumed() {}  // writes are taken again after a background error
 };
