@@ -91,12 +91,12 @@ class OutputCutter {
 
 class Job {
  public:
-  Job(const JobContext& context, const CompactionPlan* plan, const FilterContext& filter)
+  Job(const JobContext& context, const CompactionPlan* plan, const JobFilters& filters)
       : context_(context),
         options_(*context.options),
         file_system_(context.options->file_system.get()),
         plan_(plan),
-        filter_(filter) {}
+        filters_(filters) {}
 
   absl::StatusOr<JobOutput> Run(CompactionIterator* entries) {
     absl::Status status = WriteTables(entries);
@@ -122,14 +122,14 @@ class Job {
         SIEVEDB_RETURN_IF_ERROR(FinishTable());
         cutter.Reset();
       }
-      if (!builder_.has_value()) SIEVEDB_RETURN_IF_ERROR(BeginTable());
+      if (!builder_.has_value()) SIEVEDB_RETURN_IF_ERROR(BeginTable(entries->key()));
       SIEVEDB_RETURN_IF_ERROR(builder_->Add(entries->key(), entries->value()));
     }
     SIEVEDB_RETURN_IF_ERROR(entries->status());
     return builder_.has_value() ? FinishTable() : absl::OkStatus();
   }
 
-  absl::Status BeginTable() {
+  absl::Status BeginTable(std::string_view first_key) {
     if (context_.cancel != nullptr && context_.cancel->load(std::memory_order_relaxed)) {
       return absl::AbortedError("the compaction was cancelled");
     }
@@ -140,7 +140,7 @@ class Job {
     TableBuilderOptions options;
     options.order = context_.order;
     options.filter_policy = options_.filter_policy.get();
-    options.filter_context = filter_;
+    options.filter_context = filters_.ForTableFrom(first_key);
     options.prefix_extractor = options_.prefix_extractor.get();
     options.compression = options_.compression;
     options.block_bytes = options_.block_bytes;
@@ -177,6 +177,7 @@ class Job {
     meta->entries = entries;
     meta->tombstones = properties.tombstones;
     meta->raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;
+    meta->filter_heat.absent.store(filters_.HeatOf(*meta), std::memory_order_relaxed);
     output_.entries_out += entries;
     output_.bytes_written += summary.file_bytes;
     output_.files.push_back(std::move(meta));
@@ -211,7 +212,7 @@ class Job {
   const Options& options_;
   FileSystem* const file_system_;
   const CompactionPlan* const plan_;
-  const FilterContext filter_;
+  const JobFilters& filters_;
   std::vector<uint64_t> numbers_;       // of all files that were begun
   std::unique_ptr<WritableFile> file_;  // the one that is being written
   std::optional<TableBuilder> builder_;
@@ -222,14 +223,14 @@ class Job {
 
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
-                                 const Version* version, const FilterContext& filter) {
+                                 const Version* version, const JobFilters& filters) {
   assert(plan == nullptr || version != nullptr);
   LevelsBelow below(context.order.user(), plan, version);
   CompactionIterator entries(
       context.order, input, std::move(snapshots),
       [&below](std::string_view user_key) { return below.MayHold(user_key); });
   entries.set_cancel(context.cancel);
-  return Job(context, plan, filter).Run(&entries);
+  return Job(context, plan, filters).Run(&entries);
 }
 
 absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "db/compaction_picker.h"
 #include "db/file_meta.h"
+#include "db/filter_plan.h"
 #include "db/table_opener.h"
 #include "db/version.h"
 #include "sievedb/options.h"
@@ -44,7 +45,7 @@ struct JobOutput {
 // A flush is a compaction whose input is memtables: writes the entries of input
 // as tables. On error (kAborted for cancel) the files written so far are deleted.
 //
-// filter: what the tables' filters are made for (MakeFilterContext).
+// filters: what the tables' filters are made for.
 // plan null: a flush into one table of level 0. Otherwise outputs are cut at
 // target_file_bytes (never between two versions of a user key) and where they
 // would overlap more than 10 such tables of plan->grandparents; version is what
@@ -53,7 +54,7 @@ struct JobOutput {
 // checked against what was written.
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
-                                 const Version* version, const FilterContext& filter);
+                                 const Version* version, const JobFilters& filters);
 
 // The merged input of a plan, reading ahead, past the block cache. plan and the
 // context's opener must outlive it.

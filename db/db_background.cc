@@ -187,11 +187,11 @@ absl::Status DBImpl::WriteLevel0(const std::vector<RefPtr<MemTable>>& memtables,
   for (const RefPtr<MemTable>& memtable : memtables) {
     keys += memtable->entries() + memtable->prefixes();
   }
+  const std::shared_ptr<const Version> version = versions_->current();
   SIEVEDB_ASSIGN_OR_RETURN(
       JobOutput output,
       RunJob(MakeJobContext(), input.get(), snapshots_->Sequences(), /*plan=*/nullptr,
-             /*version=*/nullptr,
-             MakeFilterContext(options_, *versions_->current(), nullptr, keys)));
+             /*version=*/nullptr, PlanFilters(*version, /*plan=*/nullptr, keys)));
   VersionEdit edit;
   edit.log_number = log_number;
   for (const auto& file : output.files) edit.added_files.emplace_back(0, file);
@@ -318,7 +318,7 @@ absl::Status DBImpl::MergeTables(const CompactionPlan& plan, const Version& vers
   SIEVEDB_ASSIGN_OR_RETURN(const auto input, NewPlanInput(context, plan));
   SIEVEDB_ASSIGN_OR_RETURN(JobOutput output,
                            RunJob(context, input.get(), snapshots_->Sequences(), &plan, &version,
-                                  MakeFilterContext(options_, version, &plan, 0)));
+                                  PlanFilters(version, &plan, 0)));
   VersionEdit edit;
   for (const FileRef& file : plan.inputs) {
     edit.removed_files.emplace_back(plan.input_level, file->number);

@@ -19,9 +19,11 @@ double MiB(double bytes) { return bytes / (1 << 20); }
 
 double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// "0.9512%   0.91-0.99%", or dashes before anything was asked.
+// "0.9512%   0.91-0.99%", or dashes before enough was asked.
 std::string ObservedText(const FilterCounts& counts, const ObservedFpr& observed) {
-  if (counts.Absent() <= 0) return absl::StrFormat("%12s  %17s", "-", "-");
+  // Too few to say anything, where not even one was sampled.
+  const bool any = counts.sampled_no > 0 || counts.false_maybe > FilterTally::kSampleEvery;
+  if (!any) return absl::StrFormat("%12s  %17s", "-", "-");
   return absl::StrFormat("%11.4f%%  %7.4f-%8.4f%%", 100 * observed.share,
                          100 * observed.interval.low, 100 * observed.interval.high);
 }
@@ -62,6 +64,18 @@ struct FilterTotals {
   }
 };
 
+// Of a level's keys.
+double MeanBits(const Version& version, const TableBits& plan, int level) {
+  double bits = 0;
+  double keys = 0;
+  for (size_t i = 0; i < version.files(level).size(); ++i) {
+    const double n = static_cast<double>(version.files(level)[i]->entries);
+    bits += n * plan[static_cast<size_t>(level)][i];
+    keys += n;
+  }
+  return Ratio(bits, keys);
+}
+
 std::string LevelRow(int level, const FilterTotals& totals, double plan) {
   const ObservedFpr observed = ObserveFpr(totals.counts, totals.counts.false_maybe, kShownZ);
   std::string row = absl::StrFormat(
@@ -85,7 +99,7 @@ std::string DBImpl::FiltersProperty() {
   std::string text =
       "level  tables  filters        keys  bits/key   plan       MiB  expected fpr  observed fpr"
       "       95% interval     ~said no  ~maybe,there  maybe, not\n";
-  const std::array<double, kNumLevels> plan = PlanLevelBits(options_, *version);
+  const TableBits plan = PlanTableBits(options_, *version);
   FilterCounts sum;
   double reads = 0;
   int above = 0;
@@ -96,7 +110,7 @@ std::string DBImpl::FiltersProperty() {
       totals.Add(*file);
       if (file->filter_audit.reported.load(std::memory_order_relaxed)) ++above;
     }
-    text += LevelRow(level, totals, plan[static_cast<size_t>(level)]);
+    text += LevelRow(level, totals, MeanBits(*version, plan, level));
     sum += totals.counts;
     reads += totals.expected_by_trials;
   }
@@ -117,12 +131,26 @@ std::string DBImpl::FiltersProperty() {
 std::string DBImpl::FilterTablesProperty() {
   AuditFilters();
   const std::shared_ptr<const Version> version = versions_->current();
+  if (options_.access_aware_filters) {
+    MutexLock lock(&filter_heat_mu_);
+    UpdateFilterHeat(*version);
+  }
+  const TableBits plan = PlanTableBits(options_, *version);
   std::string text =
-      "level   table        keys  bits/key  expected fpr  observed fpr       95% interval"
+      "level   table        keys  asked  plan  bits/key  expected fpr  observed fpr       95% "
+      "interval"
       "     ~said no  ~maybe,there  maybe, not  range\n";
   for (int level = 0; level < kNumLevels; ++level) {
+    double asked = 0;
     for (const FileRef& file : version->files(level)) {
-      absl::StrAppendFormat(&text, "%5d  %06d  %10d", level, file->number, file->entries);
+      asked += file->filter_heat.absent.load(std::memory_order_relaxed);
+    }
+    for (size_t i = 0; i < version->files(level).size(); ++i) {
+      const FileRef& file = version->files(level)[i];
+      absl::StrAppendFormat(
+          &text, "%5d  %06d  %10d  %4.1f%%  %4.1f", level, file->number, file->entries,
+          100 * Ratio(file->filter_heat.absent.load(std::memory_order_relaxed), asked),
+          plan[static_cast<size_t>(level)][i]);
       const TableReader* const table = file->table.load(std::memory_order_acquire);
       if (table == nullptr || table->filter() == nullptr) {
         absl::StrAppendFormat(&text, "  %s",
@@ -142,6 +170,15 @@ std::string DBImpl::FilterTablesProperty() {
     }
   }
   return text;
+}
+
+JobFilters DBImpl::PlanFilters(const Version& version, const CompactionPlan* plan,
+                               uint64_t flushed_entries) {
+  if (options_.access_aware_filters) {
+    MutexLock lock(&filter_heat_mu_);
+    UpdateFilterHeat(version);
+  }
+  return JobFilters(options_, version, plan, flushed_entries);
 }
 
 void DBImpl::AuditFilters() {

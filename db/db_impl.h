@@ -15,6 +15,7 @@
 #include "db/compaction_job.h"
 #include "db/compaction_picker.h"
 #include "db/db_iterator.h"
+#include "db/filter_plan.h"
 #include "db/log_writer.h"
 #include "db/memtable.h"
 #include "db/prefix_scope.h"
@@ -169,6 +170,10 @@ class DBImpl final : public DB {
   // --- db_filters.cc
   std::string FiltersProperty();
   std::string FilterTablesProperty();
+  // For the tables of a job, after taking over what was counted until now. version must
+  // outlive the result.
+  JobFilters PlanFilters(const Version& version, const CompactionPlan* plan,
+                         uint64_t flushed_entries);
   // Tells of filters whose rate is above what they promise. Cost: a look at the tally
   // of each table.
   void AuditFilters();
@@ -209,6 +214,7 @@ class DBImpl final : public DB {
   std::string group_buffer_;
 
   // --- background
+  Mutex filter_heat_mu_;  // UpdateFilterHeat is running; none is taken under it
   mutable Mutex mu_;
   CondVar changed_;  // flush or compaction finished, stall or error changed
   RefPtr<MemTable> memtable_ ABSL_GUARDED_BY(mu_);

@@ -348,11 +348,11 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
   if (active_->empty()) return absl::OkStatus();
   versions_->SetLastSequence(replay->last_sequence);
   const auto input = active_->NewIterator();
+  const std::shared_ptr<const Version> version = versions_->current();
   SIEVEDB_ASSIGN_OR_RETURN(
       const JobOutput output,
       RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr,
-             MakeFilterContext(options_, *versions_->current(), nullptr,
-                               active_->entries() + active_->prefixes())));
+             PlanFilters(*version, /*plan=*/nullptr, active_->entries() + active_->prefixes())));
   for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
   MutexLock lock(&mu_);
   memtable_ = NewMemTable();
@@ -391,6 +391,7 @@ void DBImpl::WriteOptionsFile() {
                           ? 0
                           : options_.filter_policy->BitsPerKey(FilterContext())),
       absl::StrFormat("plan_filter_memory = %d", options_.plan_filter_memory),
+      absl::StrFormat("access_aware_filters = %d", options_.access_aware_filters),
       absl::StrFormat("filter_memory_bytes = %d", options_.filter_memory_bytes),
       absl::StrFormat("prefix_extractor = %s", options_.prefix_extractor == nullptr
                                                    ? "none"

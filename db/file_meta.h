@@ -45,6 +45,14 @@ struct FilterAuditState {
   std::atomic<bool> reported{false};
 };
 
+// How often lookups of absent keys came to a table of late (UpdateFilterHeat).
+struct FilterHeat {
+  // Relaxed: a figure on its own.
+  std::atomic<double> absent{0};
+  // Of the tally, what is in absent already. Only UpdateFilterHeat touches it.
+  double counted = 0;
+};
+
 // One table of a database, as the MANIFEST describes it, and the open table once
 // it is open. Shared by every version that has the table; when the last of them
 // goes and the table was removed from the current version, it is obsolete.
@@ -81,6 +89,7 @@ struct FileMeta {
   // What lookups found out about the table's filter.
   mutable FilterTally filter_tally;
   mutable FilterAuditState filter_audit;
+  mutable FilterHeat filter_heat;
 };
 using FileRef = std::shared_ptr<const FileMeta>;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -42,9 +41,10 @@ const std::array<double, kSteps>& Slopes() {
 }
 
 // The bits from which on another bit for each of the keys saves less than price.
-double BitsAt(double price, uint64_t keys) {
+double BitsAt(double price, const FilterShare& share) {
   const std::array<double, kSteps>& slopes = Slopes();
-  const double least = price * static_cast<double>(keys);
+  if (share.keys <= 0) return 0;
+  const double least = price * share.keys / std::max(share.asked, 1e-12);
   const auto end = std::partition_point(slopes.begin(), slopes.end(),
                                         [&](double slope) { return slope > least; });
   const size_t i = static_cast<size_t>(end - slopes.begin());
@@ -60,23 +60,13 @@ double BudgetPerKey(const Options& options, const FilterContext& context, uint64
          static_cast<double>(std::max<uint64_t>(keys, 1));
 }
 
-// The keys of each level; level 0: of all its tables.
-using LevelKeys = std::array<uint64_t, kNumLevels>;
-
 using FileSet = absl::flat_hash_set<const FileMeta*>;
-
-// What a tree without some of its tables has.
-struct Tree {
-  LevelKeys keys{};
-  size_t level0_tables = 0;
-  double filter_bits = 0;
-};
 
 // What the filter of a table holds: keys, and prefixes. Of one that is not open the
 // entries are all that is known.
-uint64_t FilterKeys(const FileMeta& file) {
+double FilterKeys(const FileMeta& file) {
   const TableReader* const table = file.table.load(std::memory_order_acquire);
-  return table != nullptr ? table->FilterKeys() : file.entries;
+  return static_cast<double>(table != nullptr ? table->FilterKeys() : file.entries);
 }
 
 // One of a table that is not open counts as the policy makes it.
@@ -87,55 +77,74 @@ double FilterBits(const Options& options, const FileMeta& file) {
                                 static_cast<double>(file.entries);
 }
 
-Tree Without(const Options& options, const Version& version, const FileSet& gone) {
-  Tree tree;
+double HeatOf(const FileMeta& file) {
+  return file.filter_heat.absent.load(std::memory_order_relaxed);
+}
+
+// Lookups of absent keys that the tree saw of late: each comes to one table of a level at
+// most, and to several of level 0.
+double LookupsOfLate(const Version& version) {
+  double most = 0;
   for (int level = 0; level < kNumLevels; ++level) {
+    double sum = 0;
     for (const FileRef& file : version.files(level)) {
-      if (gone.contains(file.get())) continue;
-      tree.keys[static_cast<size_t>(level)] += FilterKeys(*file);
-      tree.filter_bits += FilterBits(options, *file);
-      if (level == 0) ++tree.level0_tables;
+      sum = level == 0 ? std::max(sum, HeatOf(*file)) : sum + HeatOf(*file);
     }
+    most = std::max(most, sum);
   }
-  return tree;
+  return most;
 }
 
-// Level 0's tables first; they count as equally large.
-std::vector<uint64_t> RunsOf(const Tree& tree) {
-  std::vector<uint64_t> runs;
-  for (size_t i = 0; i < tree.level0_tables; ++i) {
-    runs.push_back(tree.keys[0] / tree.level0_tables);
-  }
-  for (size_t level = 1; level < tree.keys.size(); ++level) {
-    if (tree.keys[level] > 0) runs.push_back(tree.keys[level]);
-  }
-  return runs;
-}
+// How often a table, or a part of one, is thought to be asked. What was counted is
+// trusted as far as there are counts; and never wholly, as loads change faster than
+// filters: as many lookups as kPrior, and one in eight of those that were counted, are
+// taken to be spread over all keys evenly. A range that nobody asks for keeps about
+// four bits fewer than the mean, not none.
+class AskedEstimate {
+ public:
+  AskedEstimate(const Options& options, double lookups)
+      : even_(options.access_aware_filters ? kPrior + lookups / 8 : 1),
+        counted_(options.access_aware_filters ? 1 : 0) {}
+  // part: of a lookup that is spread evenly, what comes here.
+  double operator()(double heat, double part) const { return counted_ * heat + even_ * part; }
 
-uint64_t Sum(const LevelKeys& keys) {
-  return std::accumulate(keys.begin(), keys.end(), uint64_t{0});
+ private:
+  static constexpr double kPrior = 10'000;
+  const double even_;
+  const double counted_;
+};
+
+double LevelKeys(const Version& version, int level) {
+  double keys = 0;
+  for (const FileRef& file : version.files(level)) keys += FilterKeys(*file);
+  return keys;
 }
 
 }  // namespace
 
-std::vector<double> PlanFilterBits(absl::Span<const uint64_t> run_keys, double bits_per_key) {
+std::vector<double> PlanShares(absl::Span<const FilterShare> shares, double bits_per_key) {
   double keys = 0;
-  for (const uint64_t n : run_keys) keys += static_cast<double>(n);
+  double asked = 0;
+  for (const FilterShare& share : shares) {
+    keys += share.keys;
+    asked += share.asked;
+  }
   const double budget = bits_per_key * keys;
   const auto plan = [&](double price, std::vector<double>* bits) {
     double total = 0;
     bits->clear();
-    for (const uint64_t n : run_keys) {
-      bits->push_back(BitsAt(price, n));
-      total += bits->back() * static_cast<double>(n);
+    for (const FilterShare& share : shares) {
+      bits->push_back(BitsAt(price, share));
+      total += bits->back() * share.keys;
     }
     return total;
   };
   std::vector<double> bits;
   // The higher the price of a bit, the fewer are bought; it is found by halving its
   // logarithm's range.
-  double low = -80;
-  double high = 5;
+  const double unit = std::log(std::max(asked, 1e-9));
+  double low = unit - 80;
+  double high = unit + 5;
   for (int i = 0; i < 50; ++i) {
     const double middle = (low + high) / 2;
     (plan(std::exp(middle), &bits) > budget ? low : high) = middle;
@@ -144,60 +153,227 @@ std::vector<double> PlanFilterBits(absl::Span<const uint64_t> run_keys, double b
   return bits;
 }
 
-std::array<double, kNumLevels> PlanLevelBits(const Options& options, const Version& version) {
-  std::array<double, kNumLevels> result{};
+std::vector<double> PlanFilterBits(absl::Span<const uint64_t> run_keys, double bits_per_key) {
+  std::vector<FilterShare> shares;
+  for (const uint64_t keys : run_keys) shares.push_back({static_cast<double>(keys), 1});
+  return PlanShares(absl::MakeConstSpan(shares), bits_per_key);
+}
+
+TableBits PlanTableBits(const Options& options, const Version& version) {
+  TableBits result;
+  for (int level = 0; level < kNumLevels; ++level) {
+    result[static_cast<size_t>(level)].resize(version.files(level).size());
+  }
   if (options.filter_policy == nullptr || !options.plan_filter_memory) return result;
-  const Tree tree = Without(options, version, {});
-  const double budget = BudgetPerKey(options, FilterContext(), Sum(tree.keys));
-  const std::vector<double> bits = PlanFilterBits(RunsOf(tree), budget);
-  size_t run = tree.level0_tables;
-  if (run > 0) result[0] = bits[0];
-  for (size_t level = 1; level < result.size(); ++level) {
-    if (tree.keys[level] > 0) result[level] = bits[run++];
+  const AskedEstimate asked(options, LookupsOfLate(version));
+  std::vector<FilterShare> shares;
+  double total = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    const double level_keys = LevelKeys(version, level);
+    total += level_keys;
+    for (const FileRef& file : version.files(level)) {
+      const double keys = FilterKeys(*file);
+      shares.push_back({keys, asked(HeatOf(*file), level == 0 ? 1 : keys / level_keys)});
+    }
+  }
+  const double budget = BudgetPerKey(options, FilterContext(), static_cast<uint64_t>(total));
+  const std::vector<double> bits = PlanShares(absl::MakeConstSpan(shares), budget);
+  auto next = bits.begin();
+  for (std::vector<double>& level : result) {
+    for (double& b : level) b = *next++;
   }
   return result;
 }
 
-FilterContext MakeFilterContext(const Options& options, const Version& version,
-                                const CompactionPlan* plan, uint64_t flushed_keys) {
-  FilterContext context;
-  context.level = plan == nullptr ? 0 : plan->output_level;
-  context.bottommost = plan != nullptr && plan->bottommost;
-  if (options.filter_policy == nullptr || !options.plan_filter_memory) return context;
+void UpdateFilterHeat(const Version& version) {
+  std::vector<std::pair<FilterHeat*, double>> news;
+  double lookups = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    double sum = 0;
+    for (const FileRef& file : version.files(level)) {
+      FilterHeat& heat = file->filter_heat;
+      const double now = file->filter_tally.Sum().Absent();
+      const double more = now - heat.counted;
+      heat.counted = now;
+      news.emplace_back(&heat, more);
+      sum = level == 0 ? std::max(sum, more) : sum + more;
+    }
+    lookups = std::max(lookups, sum);
+  }
+  const double fade = std::exp2(-lookups / kHeatHalfLife);
+  for (const auto& [heat, more] : news) {
+    heat->absent.store(heat->absent.load(std::memory_order_relaxed) * fade + more,
+                       std::memory_order_relaxed);
+  }
+}
 
-  uint64_t written = flushed_keys;
+// --- what a job writes
+
+JobFilters::JobFilters(const Options& options, const Version& version, const CompactionPlan* plan,
+                       uint64_t flushed_keys) {
+  context_.level = plan == nullptr ? 0 : plan->output_level;
+  context_.bottommost = plan != nullptr && plan->bottommost;
+  if (options.filter_policy == nullptr || !options.plan_filter_memory) return;
+  version_ = &version;
+  if (plan != nullptr) {
+    CutSegments(*plan);
+  } else if (flushed_keys > 0) {
+    segments_.push_back({nullptr, static_cast<double>(flushed_keys), LookupsOfLate(version), 0});
+  }
+  if (!segments_.empty()) PlanBits(options, plan);
+}
+
+void JobFilters::CutSegments(const CompactionPlan& plan) {
+  // Tables of the output level do not overlap, but those of level 0 do.
+  const std::vector<FileRef>& base =
+      !plan.output_inputs.empty() || plan.input_level == 0 ? plan.output_inputs : plan.inputs;
+  if (plan.output_level > 0) {
+    for (const FileRef& file : base) segments_.push_back({file.get(), 0, 0, 0});
+  }
+  if (segments_.empty()) segments_.push_back({});
+  std::string_view smallest;
+  std::string_view largest;
+  for (const auto* files : {&plan.inputs, &plan.output_inputs}) {
+    AddKeys(*files);
+    for (const FileRef& file : *files) {
+      const InternalKeyOrder& order = version_->order();
+      if (smallest.empty() || order.Compare(file->smallest, smallest) < 0) {
+        smallest = file->smallest;
+      }
+      if (largest.empty() || order.Compare(file->largest, largest) > 0) largest = file->largest;
+    }
+  }
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    segments_[i].heat = HeatBetween(
+        i == 0 ? smallest : std::string_view(segments_[i].file->smallest),
+        i + 1 < segments_.size() ? std::string_view(segments_[i + 1].file->smallest) : largest);
+  }
+}
+
+void JobFilters::AddKeys(absl::Span<const FileRef> files) {
+  for (const FileRef& file : files) {
+    const size_t last = SegmentOf(file->largest);
+    double before = 0;
+    for (size_t i = SegmentOf(file->smallest); i <= last; ++i) {
+      const double until =
+          i == last ? 1 : std::max(before, PartBefore(*file, segments_[i + 1].file->smallest));
+      segments_[i].keys += (until - before) * FilterKeys(*file);
+      before = until;
+    }
+  }
+}
+
+size_t JobFilters::SegmentOf(std::string_view internal_key) const {
+  const auto after =
+      std::partition_point(segments_.begin() + 1, segments_.end(), [&](const Segment& segment) {
+        return version_->order().Compare(segment.file->smallest, internal_key) <= 0;
+      });
+  return static_cast<size_t>(after - segments_.begin()) - 1;
+}
+
+// How much of a table lies before the key, 0 to 1. Of one that is not open: half, where
+// the key is within.
+double JobFilters::PartBefore(const FileMeta& file, std::string_view internal_key) const {
+  const InternalKeyOrder& order = version_->order();
+  if (order.Compare(internal_key, file.smallest) <= 0) return 0;
+  if (order.Compare(internal_key, file.largest) >= 0) return 1;
+  const TableReader* const table = file.table.load(std::memory_order_acquire);
+  const uint64_t bytes = file.file_bytes - file.tail_bytes;
+  if (table == nullptr || bytes == 0) return 0.5;
+  return std::min(1.0, static_cast<double>(table->ApproximateOffsetOf(internal_key)) /
+                           static_cast<double>(bytes));
+}
+
+double JobFilters::HeatBetween(std::string_view begin, std::string_view end) const {
+  const int level = version_->DeepestLevel();
+  // Tables of level 0 have all of a range, or as good as.
+  if (level == 0) return LookupsOfLate(*version_);
+  const std::string_view first = UserKey(begin);
+  const std::string_view last = UserKey(end);
+  const auto [from, to] = version_->OverlappingRange(level, &first, &last);
+  double heat = 0;
+  for (size_t i = from; i < to; ++i) {
+    const FileMeta& file = *version_->files(level)[i];
+    heat += std::max(0.0, PartBefore(file, end) - PartBefore(file, begin)) * sievedb::HeatOf(file);
+  }
+  return heat;
+}
+
+void JobFilters::PlanBits(const Options& options, const CompactionPlan* plan) {
+  const Version& version = *version_;
   FileSet gone;
   if (plan != nullptr) {
     for (const auto* files : {&plan->inputs, &plan->output_inputs}) {
-      for (const FileRef& file : *files) {
-        written += FilterKeys(*file);
-        gone.insert(file.get());
-      }
+      for (const FileRef& file : *files) gone.insert(file.get());
     }
   }
-  if (written == 0) return context;
-  Tree others = Without(options, version, gone);
+  std::array<double, kNumLevels> keys{};
+  double others_bits = 0;
+  double total = 0;
+  double written = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version.files(level)) {
+      if (gone.contains(file.get())) continue;
+      keys[static_cast<size_t>(level)] += FilterKeys(*file);
+      others_bits += FilterBits(options, *file);
+    }
+  }
+  for (const Segment& segment : segments_) written += segment.keys;
+  keys[static_cast<size_t>(context_.level)] += written;
+  for (const double n : keys) total += n;
+  if (written <= 0) return;
+
   // A table of level 0 is a run of its own, others are a part of their level's.
-  uint64_t run = written;
-  if (context.level > 0) run += std::exchange(others.keys[static_cast<size_t>(context.level)], 0);
-  std::vector<uint64_t> runs = RunsOf(others);
-  runs.push_back(run);
-  const uint64_t total = Sum(others.keys) + run;
-  const double budget = BudgetPerKey(options, context, total);
-  const double planned = PlanFilterBits(runs, budget).back();
+  const AskedEstimate asked(options, LookupsOfLate(version));
+  const auto share = [&](int level, double n, double heat) {
+    return FilterShare{n, asked(heat, level == 0 ? 1 : n / keys[static_cast<size_t>(level)])};
+  };
+  std::vector<FilterShare> shares;
+  for (const Segment& segment : segments_) {
+    shares.push_back(share(context_.level, segment.keys, segment.heat));
+  }
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileRef& file : version.files(level)) {
+      if (gone.contains(file.get())) continue;
+      shares.push_back(share(level, FilterKeys(*file), sievedb::HeatOf(*file)));
+    }
+  }
+  const double budget = BudgetPerKey(options, context_, static_cast<uint64_t>(total));
+  std::vector<double> bits = PlanShares(absl::MakeConstSpan(shares), budget);
 
   // A tree's largest tables were mostly written when it was smaller, and are rewritten
   // last: until they give up what the plan takes from them, the small ones may take
-  // more than there is, but where the user set a limit.
+  // more than there is, but where the user set a limit. One of the policy's size may
+  // always be had: what was overspent elsewhere comes back when it is rewritten.
   const double slack = options.filter_memory_bytes == 0 ? kSlack : 1;
-  const double left = slack * budget * static_cast<double>(total) - others.filter_bits;
-  const double affordable = left / static_cast<double>(written);
-  // One of the policy's size may always be had: what was overspent elsewhere comes back
-  // when it is rewritten.
-  const double bits = std::min(planned, std::max(affordable, budget));
+  const double affordable = (slack * budget * total - others_bits) / written;
+  const double limit = std::max(affordable, budget);
+  double planned = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) planned += bits[i] * segments_[i].keys;
+  if (planned > limit * written) {
+    bits = PlanShares(absl::MakeConstSpan(shares).first(segments_.size()), limit);
+  }
+  for (size_t i = 0; i < segments_.size(); ++i) segments_[i].bits = bits[i];
+}
+
+FilterContext JobFilters::ForTableFrom(std::string_view internal_key) const {
+  FilterContext context = context_;
+  if (segments_.empty()) return context;
+  // Tables are about as large as those that they replace: one that begins within a
+  // segment ends as far within the next.
+  const size_t i = SegmentOf(internal_key);
+  double bits = segments_[i].bits;
+  if (i + 1 < segments_.size()) {
+    const double part = PartBefore(*segments_[i].file, internal_key);
+    bits += part * (segments_[i + 1].bits - bits);
+  }
   // In sixteenths, so that a plan which changes nothing says exactly that.
   context.bits_per_key = std::round(bits * 16) / 16;
   return context;
+}
+
+double JobFilters::HeatOf(const FileMeta& output) const {
+  return segments_.empty() ? 0 : HeatBetween(output.smallest, output.largest);
 }
 
 }  // namespace sievedb

@@ -69,6 +69,8 @@ void BenchSettings::Register(Flags* flags) {
              "first bytes of a key that are its prefix: filters know them, and seekrandom and "
              "seekmissing stay in the prefix of the key that they seek; 0: none",
              0, uint64_t{64} << 20);
+  flags->Add("access_aware_filters", &access_aware_filters,
+             "and tables that absent keys are often asked for in more than others");
   flags->Add("async_io", &async_io, "multireadrandom: let the disk read a batch's blocks together");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
@@ -124,6 +126,7 @@ Options BenchSettings::DbOptions() const {
   options.filter_policy = FilterPolicyOf(filter, bloom_bits);
   options.plan_filter_memory = plan_filter_memory;
   if (prefix_bytes > 0) options.prefix_extractor = NewFixedPrefixExtractor(prefix_bytes);
+  options.access_aware_filters = access_aware_filters;
   options.max_background_jobs = max_background_jobs;
   return options;
 }

@@ -53,6 +53,7 @@ struct BenchSettings {
   bool use_existing_db = false;
   bool plan_filter_memory = true;
   uint64_t prefix_bytes = 0;
+  bool access_aware_filters = true;
   bool async_io = false;
   bool sync = false;
   bool disable_wal = false;

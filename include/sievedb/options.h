@@ -75,6 +75,10 @@ struct SIEVEDB_EXPORT Options {
   // little fewer, so that lookups of absent keys read less for the same memory (Monkey,
   // 2017). False: each table has the policy's bits per key.
   bool plan_filter_memory = true;
+  // Whether that plan also follows the reads: tables that lookups of absent keys often
+  // come to get more bits per key, others fewer, when they are written next. A part of
+  // plan_filter_memory: without it nothing is planned.
+  bool access_aware_filters = true;
   // Bytes that the filters of all tables are to take together, which plan_filter_memory
   // then spreads; 0: the policy's bits per key for each key. Tables get their new share
   // when they are written next. Needs plan_filter_memory and a filter_policy.

@@ -75,6 +75,30 @@ TEST(FilterPlanTest, NoExchangeLowersTheSum) {
   }
 }
 
+// Equal tables, of which the first is asked 16 times as often as each other.
+TEST(FilterPlanTest, WhatIsAskedMoreOftenGetsMoreAtTheSameTotal) {
+  const std::vector<FilterShare> shares = {{1000, 16}, {1000, 1}, {1000, 1}, {1000, 1}};
+  const std::vector<double> bits = PlanShares(shares, 10);
+  EXPECT_NEAR(bits[0] + bits[1] + bits[2] + bits[3], 40, 0.1);
+  EXPECT_NEAR(bits[1], bits[3], 1e-9);
+  // Textbook filters: ln(16) / (ln 2)^2 = 5.8 bits; blocked ones gain less from a bit.
+  EXPECT_GT(bits[0] - bits[1], 5.5);
+  EXPECT_LT(bits[0] - bits[1], 8);
+  double planned = 0;
+  double even = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    planned += shares[i].asked * Rate(bits[i]);
+    even += shares[i].asked * Rate(10);
+  }
+  EXPECT_LT(planned, 0.6 * even);
+  // The unit does not matter, and what nobody asks for or is empty does no harm.
+  const std::vector<FilterShare> same = {{1000, 16e9}, {1000, 1e9}, {1000, 1e9}, {1000, 1e9}};
+  for (size_t i = 0; i < same.size(); ++i) EXPECT_NEAR(PlanShares(same, 10)[i], bits[i], 0.01);
+  const std::vector<FilterShare> odd = {{1000, 1}, {1000, 0}, {0, 1}};
+  EXPECT_GT(PlanShares(odd, 5)[0], 9);
+  EXPECT_EQ(PlanShares(odd, 5)[2], 0);
+}
+
 class FilterPlanDBTest : public DBTest {
  protected:
   // Mean bits per key of each level's filters, as the database tells.
@@ -131,6 +155,72 @@ TEST_F(FilterPlanDBTest, ABudgetInBytesIsKept) {
   EXPECT_NEAR(bits[kNumLevels - 1], 16, 0.5);
   EXPECT_GT(bits[0], 14);
   EXPECT_LE((50'000 * bits[kNumLevels - 1] + 3'000 * bits[0]) / 8, 110'000);
+}
+
+// A twentieth of the keys gets nine tenths of the lookups. After a compaction its filters
+// are larger, the others smaller, all together no larger, and fewer blocks are read.
+TEST_F(FilterPlanDBTest, WhatIsOftenAskedForInVainGetsMoreBits) {
+  constexpr int kKeys = 40'000;
+  constexpr int kHotBegin = 20'000;
+  constexpr int kHotEnd = 22'000;
+  double reads[2] = {};
+  for (const bool aware : {false, true}) {
+    options_.file_system = NewMemoryFileSystem();
+    options_.statistics = NewStatistics();
+    options_.disable_auto_compaction = true;
+    options_.write_buffer_bytes = 64 << 20;
+    options_.target_file_bytes = 100 << 10;
+    options_.compression = Compression::kNone;
+    options_.filter_policy = NewBlockedBloomPolicy(6);
+    options_.access_aware_filters = aware;
+    Open();
+    Fill(0, kKeys);
+    CompactRangeOptions all;
+    all.rewrite_bottommost = true;  // the flushed table is moved, then cut into many
+    ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
+    std::mt19937_64 random(5);
+    const auto ask = [&](int lookups) {
+      std::string value;
+      for (int i = 0; i < lookups; ++i) {
+        const int key = random() % 10 != 0
+                            ? kHotBegin + static_cast<int>(random() % (kHotEnd - kHotBegin))
+                            : static_cast<int>(random() % (kKeys - 1));
+        ASSERT_FALSE(db_->Get(ReadOptions(), Key(key) + std::to_string(random()), &value).ok());
+      }
+    };
+    ask(200'000);
+    ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
+    const FilterLevelCounts before = options_.statistics->GetFilterCounts(kNumLevels - 1);
+    ask(50'000);
+    const FilterLevelCounts after = options_.statistics->GetFilterCounts(kNumLevels - 1);
+    reads[aware ? 1 : 0] = static_cast<double>(after.maybe_absent - before.maybe_absent) / 50'000;
+    EXPECT_LT(BitsOfLevels()[kNumLevels - 1], 7.6);  // with some 1.1 a key for small tables' rest
+
+    double hot = 0;  // the most bits of a table within
+    double cold = 100;
+    const std::string text = *db_->GetProperty("sievedb.filter-tables");
+    for (size_t at = text.find('\n'); at + 1 < text.size(); at = text.find('\n', at + 1)) {
+      const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+      int level = 0, number = 0, keys = 0;
+      double asked = 0, plan = 0, bits = 0;
+      ASSERT_EQ(std::sscanf(line.c_str(), "%d %d %d %lf%% %lf %lf", &level, &number, &keys, &asked,
+                            &plan, &bits),
+                6)
+          << line;
+      const int first = std::stoi(line.substr(line.find("key") + 3, 8));
+      const int last = std::stoi(line.substr(line.rfind("key") + 3, 8));
+      if (first >= kHotBegin && last < kHotEnd) hot = std::max(hot, bits);
+      if ((last < kHotBegin - 2000 || first > kHotEnd + 2000) && keys > 500) {
+        cold = std::min(cold, bits);
+      }
+    }
+    if (aware) {
+      EXPECT_GT(hot, cold + 3) << text;
+    } else {
+      EXPECT_NEAR(hot, cold, 0.6) << text;
+    }
+  }
+  EXPECT_LT(reads[1], 0.6 * reads[0]);
 }
 
 TEST_F(FilterPlanDBTest, WithoutAPlanEachTableHasThePolicysBits) {

@@ -78,6 +78,7 @@ class ModelRun {
     options.compression = Chance(2) ? Compression::kNone : Compression::kSnappy;
     options.filter_policy = RandomFilterPolicy();
     options.plan_filter_memory = !Chance(3);
+    options.access_aware_filters = !Chance(3);
     if (options.filter_policy != nullptr && options.plan_filter_memory && Chance(3)) {
       options.filter_memory_bytes = 1 + Random(20'000);
     }
