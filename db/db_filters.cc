@@ -48,7 +48,7 @@ struct FilterTotals {
     if (table->filter() == nullptr) return;
     ++with_filter;
     const FilterAudit audit = AuditOf(file, *table);
-    const uint64_t n = table->properties().distinct_user_keys;
+    const uint64_t n = table->FilterKeys();
     keys += n;
     bytes += table->FilterMemoryBytes();
     expected_by_keys += audit.expected_fpr * static_cast<double>(n);
@@ -159,7 +159,7 @@ std::string DBImpl::FilterTablesProperty() {
         const FilterAudit audit = AuditOf(*file, *table);
         absl::StrAppendFormat(&text, "  %8.2f  %11.4f%%  %s  %11.0f  %12.0f  %10d",
                               Ratio(static_cast<double>(table->FilterMemoryBytes()) * 8,
-                                    static_cast<double>(table->properties().distinct_user_keys)),
+                                    static_cast<double>(table->FilterKeys())),
                               100 * audit.expected_fpr, ObservedText(audit.counts, audit.observed),
                               audit.counts.SaidNo(), audit.counts.Present(),
                               audit.counts.false_maybe);
@@ -173,12 +173,12 @@ std::string DBImpl::FilterTablesProperty() {
 }
 
 JobFilters DBImpl::PlanFilters(const Version& version, const CompactionPlan* plan,
-                               uint64_t flushed_entries) {
+                               uint64_t flushed_keys) {
   if (options_.access_aware_filters) {
     MutexLock lock(&filter_heat_mu_);
     UpdateFilterHeat(version);
   }
-  return JobFilters(options_, version, plan, flushed_entries);
+  return JobFilters(options_, version, plan, flushed_keys);
 }
 
 void DBImpl::AuditFilters() {

@@ -172,8 +172,7 @@ class DBImpl final : public DB {
   std::string FilterTablesProperty();
   // For the tables of a job, after taking over what was counted until now. version must
   // outlive the result.
-  JobFilters PlanFilters(const Version& version, const CompactionPlan* plan,
-                         uint64_t flushed_entries);
+  JobFilters PlanFilters(const Version& version, const CompactionPlan* plan, uint64_t flushed_keys);
   // Tells of filters whose rate is above what they promise. Cost: a look at the tally
   // of each table.
   void AuditFilters();
