@@ -87,7 +87,7 @@ std::optional<FilterEvent> FilterEventFor(const FileMeta& file, int level,
   event.file_number = file.number;
   event.level = level;
   event.filter_name = table->properties().filter_name;
-  event.keys = table->properties().distinct_user_keys;
+  event.keys = table->FilterKeys();
   event.bits_per_key = table->properties().filter_bits_per_key;
   event.promised_fpr = promised;
   event.expected_fpr = expected;
