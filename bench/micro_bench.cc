@@ -187,14 +187,17 @@ constexpr size_t kBlockBytes = 4096;
 // Hits among so many blocks, from one thread or several.
 void BM_BlockCacheHit(benchmark::State& state) {
   static std::unique_ptr<BlockCacheImpl> cache;
+  static std::unique_ptr<CachedBlocks> table;
   const auto blocks = static_cast<uint64_t>(state.range(0));
   if (state.thread_index() == 0) {
+    table = nullptr;
     cache = std::make_unique<BlockCacheImpl>(blocks * BlockCacheImpl::ChargeOf(kBlockBytes) * 2 +
                                              (size_t{64} << 20));
+    table = std::make_unique<CachedBlocks>(cache.get(), blocks);
     for (uint64_t i = 0; i < blocks; ++i) {
       BlockBuffer* const block = BlockBuffer::New(kBlockBytes);
       std::memset(block->data(), 1, kBlockBytes);
-      cache->Insert(1, i * kBlockBytes, block);
+      table->Insert(i, block);
       block->Unref();
     }
   }
@@ -203,7 +206,7 @@ void BM_BlockCacheHit(benchmark::State& state) {
   // The first iteration begins after thread 0 is done.
   for (auto _ : state) {
     const EpochGuard guard;
-    BlockBuffer* const block = cache->Lookup(1, random() % blocks * kBlockBytes);
+    BlockBuffer* const block = table->Lookup(random() % blocks);
     if (block == nullptr) {
       ++missed;
     } else {
@@ -218,15 +221,16 @@ BENCHMARK(BM_BlockCacheHit)->Arg(1000)->Arg(100'000)->ThreadRange(1, 4);
 // Every read misses, inserts and evicts.
 void BM_BlockCacheMissAndInsert(benchmark::State& state) {
   BlockCacheImpl cache(8 << 20);
+  CachedBlocks table(&cache, 1 << 16);
   uint64_t i = 0;
   for (auto _ : state) {
     const EpochGuard guard;
-    if (cache.Lookup(1, i) == nullptr) {
+    if (table.Lookup(i) == nullptr) {
       BlockBuffer* const block = BlockBuffer::New(kBlockBytes);
-      cache.Insert(1, i, block);
+      table.Insert(i, block);
       block->Unref();
     }
-    ++i;
+    i = (i + 1) % (1 << 16);
   }
   state.SetItemsProcessed(state.iterations());
 }

@@ -120,11 +120,13 @@ size_t IndexReader::LineOf(uint64_t word, size_t level) const {
   }
 }
 
-size_t IndexReader::LowerBound(uint64_t word) const {
+size_t IndexReader::LowerBound(uint64_t word, const CachedBlocks* cached) const {
   if (levels_.empty()) return 0;
   const size_t leaves = levels_.size() - 1;
   const size_t line = LineOf(word, leaves);
   if (line == lines_.size()) return blocks();
+  // A line of slots goes with each line of words.
+  if (cached != nullptr) cached->PrefetchSlot((line - levels_[leaves]) * 8);
   return std::min((line - levels_[leaves]) * 8 + lines_[line].Below(word), blocks());
 }
 
@@ -135,21 +137,25 @@ bool IndexReader::SurelyFinds(size_t i, std::string_view user_key) const {
   return word < LeafWord(i) && (i == 0 || LeafWord(i - 1) < word);
 }
 
-void IndexReader::PrefetchFind(std::string_view user_key, uint64_t word) const {
+void IndexReader::PrefetchFind(std::string_view user_key, uint64_t word,
+                               const CachedBlocks* cached) const {
   if (!order_.user().has_words() || levels_.empty()) return;
   if (!prefix_.empty()) {
     if (user_key.size() < prefix_.size()) return;
     word = order_.user().Word(user_key, prefix_.size());
   }
   const size_t line = LineOf(word, levels_.size() - 1);
-  if (line < lines_.size()) PrefetchLine(&lines_[line]);
+  if (line == lines_.size()) return;
+  PrefetchLine(&lines_[line]);
+  if (cached != nullptr) cached->PrefetchSlot((line - levels_.back()) * 8);
 }
 
 int IndexReader::CompareSeparator(size_t i, std::string_view rest, uint64_t tag) const {
   return order_.Compare(Rest(i), SeparatorTag(i), rest, tag);
 }
 
-size_t IndexReader::Find(std::string_view user_key, uint64_t tag, uint64_t word) const {
+size_t IndexReader::Find(std::string_view user_key, uint64_t tag, uint64_t word,
+                         const CachedBlocks* cached) const {
   size_t low = 0;
   size_t high = blocks();
   std::string_view rest = user_key;
@@ -161,7 +167,7 @@ size_t IndexReader::Find(std::string_view user_key, uint64_t tag, uint64_t word)
       rest = user_key.substr(prefix_.size());
       word = order_.user().Word(rest);
     }
-    low = LowerBound(word);
+    low = LowerBound(word, cached);
     // Words that are equal say nothing: look at those separators in full. They are
     // few, or all of them where keys differ late, so the end is searched by doubling.
     size_t step = 1;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "table/format.h"
 #include "table/internal_key.h"
+#include "util/block_cache_impl.h"
 #include "util/packed_heap.h"
 #include "util/prefetch.h"
 
@@ -44,8 +45,10 @@ class IndexReader {
 
   // The first block whose separator is not before (user_key, tag): the only one that can
   // hold the first entry that is not; blocks() where there is none.
-  // word: order.user().Word(user_key).
-  size_t Find(std::string_view user_key, uint64_t tag, uint64_t word) const;
+  // word: order.user().Word(user_key). cached: whose slot of the block found is going to
+  // be read (null: none's); it is loaded while the search waits for its last line.
+  size_t Find(std::string_view user_key, uint64_t tag, uint64_t word,
+              const CachedBlocks* cached = nullptr) const;
   size_t Find(std::string_view user_key, uint64_t tag) const {
     return Find(user_key, tag, order_.user().Word(user_key));
   }
@@ -53,9 +56,8 @@ class IndexReader {
   // Whether Find would surely say block i, as far as words tell. False says nothing.
   bool SurelyFinds(size_t i, std::string_view user_key) const;
 
-  // Starts loading the last cache line that Find reads of the words.
-  void PrefetchFind(std::string_view user_key, uint64_t word) const;
-  void PrefetchHandle(size_t i) const { PrefetchLine(&offsets_[i]); }
+  // Starts loading the last cache line that Find reads of the words, and the slot.
+  void PrefetchFind(std::string_view user_key, uint64_t word, const CachedBlocks* cached) const;
 
   // The first block that begins at or after offset; blocks() where none does.
   size_t FirstBlockFrom(uint64_t offset) const;
@@ -88,7 +90,7 @@ class IndexReader {
   // Word(Rest(i)), from the line that a search has just read.
   uint64_t LeafWord(size_t i) const { return lines_[levels_.back() + i / 8].words[i % 8]; }
   // First leaf that is not below word; leaves are numbered as blocks are.
-  size_t LowerBound(uint64_t word) const;
+  size_t LowerBound(uint64_t word, const CachedBlocks* cached) const;
   // The line of a level's words that a search for word looks at; lines_.size() where
   // word is above all.
   size_t LineOf(uint64_t word, size_t level) const;

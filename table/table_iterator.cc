@@ -131,10 +131,10 @@ class TableIterator final : public InternalIterator {
  public:
   TableIterator(const TableParts& parts, const ReadOptions& options, bool for_compaction)
       : parts_(parts),
-        cache_(for_compaction ? nullptr : parts.cache),
+        cached_(for_compaction ? nullptr : parts.cached.get()),
         verify_checksums_(options.verify_checksums),
         // What was not verified must not meet readers who rely on it.
-        fill_cache_(cache_ != nullptr && options.fill_cache && options.verify_checksums),
+        fill_cache_(cached_ != nullptr && options.fill_cache && options.verify_checksums),
         cache_only_(options.cache_only),
         for_compaction_(for_compaction),
         it_(parts.order),
@@ -163,42 +163,34 @@ class TableIterator final : public InternalIterator {
   void Seek(std::string_view internal_key) override {
     const std::string_view user_key = UserKey(internal_key);
     const uint64_t tag = Tag(internal_key);
-    const bool prepared = std::exchange(preparations_, 0) > 0;
+    const bool prepared = std::exchange(preparations_, 0) >= 2;
     if (!GoTo(prepared ? prepared_block_ : FindBlock(user_key, tag))) return;
     it_.Seek(user_key, tag);
     if (!it_.Valid()) SkipForward();
   }
 
-  // The index, the cache's bucket, the block's header, its footer, its restart points,
-  // the entries between two of them.
+  // The index and the slot, the block's header and footer, its restart points, the
+  // entries between two of them.
   bool PrepareSeek(std::string_view internal_key) override {
-    if (preparations_ == 0) {
-      prepared_block_ = FindBlock(UserKey(internal_key), Tag(internal_key));
-    }
-    if (cache_ == nullptr || prepared_block_ == parts_.index.blocks() ||
-        prepared_block_ == block_) {
-      preparations_ = 1;
-      return false;
-    }
-    const uint64_t offset = parts_.index.offset(prepared_block_);
+    const std::string_view user_key = UserKey(internal_key);
+    const BlockBuffer* prepared = nullptr;
+    if (preparations_ >= 2 && preparing_block_) prepared = cached_->Peek(prepared_block_);
     switch (preparations_++) {
       case 0:
-        cache_->PrefetchBucket(parts_.table_id, offset);
+        parts_.index.PrefetchFind(user_key, parts_.order.user().Word(user_key), cached_);
         return true;
       case 1:
-        cache_->PrefetchFirstOfBucket(parts_.table_id, offset);
-        return true;
+        prepared_block_ = FindBlock(user_key, Tag(internal_key));
+        preparing_block_ = cached_ != nullptr && prepared_block_ != parts_.index.blocks() &&
+                           prepared_block_ != block_ && cached_->PrefetchBlock(prepared_block_);
+        return preparing_block_;
       case 2:
-        prepared_ = cache_->Peek(parts_.table_id, offset);
-        if (prepared_ != nullptr) Block::PrefetchOutline({prepared_->data(), prepared_->size()});
-        return prepared_ != nullptr;
+        if (prepared != nullptr) PrefetchRestarts({prepared->data(), prepared->size()});
+        return prepared != nullptr;
       case 3:
-        if (prepared_ == nullptr) return false;
-        PrefetchRestarts({prepared_->data(), prepared_->size()});
-        return true;
-      case 4:
-        if (prepared_ == nullptr) return false;
-        PrefetchInterval({prepared_->data(), prepared_->size()}, internal_key);
+        if (prepared != nullptr) {
+          PrefetchInterval({prepared->data(), prepared->size()}, internal_key);
+        }
         return false;
       default:
         return false;
@@ -243,7 +235,7 @@ class TableIterator final : public InternalIterator {
     if (block_ < parts_.index.blocks() && parts_.index.SurelyFinds(block_, user_key)) {
       return block_;
     }
-    return parts_.index.Find(user_key, tag);
+    return parts_.index.Find(user_key, tag, parts_.order.user().Word(user_key), cached_);
   }
 
   // Makes block i the current one, for a seek. False at the end and after an error.
@@ -289,7 +281,7 @@ class TableIterator final : public InternalIterator {
       if (NoteDamage()) return;
       if (block_ + 1 >= parts_.index.blocks()) return ReleaseBlock();
       if (!Load(block_ + 1)) return;
-      if (cache_ != nullptr) PrefetchNextBlocks();
+      if (cached_ != nullptr) PrefetchNextBlocks();
       it_.SeekToFirst();
     } while (!it_.Valid());
   }
@@ -298,14 +290,12 @@ class TableIterator final : public InternalIterator {
   // cached blocks has every one of them at hand when it gets there.
   void PrefetchNextBlocks() const {
     constexpr size_t kEntryBytes = 256;
-    const IndexReader& index = parts_.index;
     const EpochGuard guard;
-    if (block_ + 3 >= index.blocks()) return;
-    cache_->PrefetchBucket(parts_.table_id, index.offset(block_ + 3));
-    cache_->PrefetchFirstOfBucket(parts_.table_id, index.offset(block_ + 2));
-    const BlockBuffer* const next = cache_->Peek(parts_.table_id, index.offset(block_ + 1));
+    if (block_ + 3 >= parts_.index.blocks()) return;
+    cached_->PrefetchSlot(block_ + 3);
+    (void)cached_->PrefetchBlock(block_ + 2);
+    const BlockBuffer* const next = cached_->Peek(block_ + 1);
     if (next == nullptr) return;
-    Block::PrefetchOutline({next->data(), next->size()});
     for (size_t at = 0; at < std::min(next->size(), kEntryBytes); at += 64) {
       PrefetchLine(next->data() + at);
     }
@@ -346,10 +336,10 @@ class TableIterator final : public InternalIterator {
   }
 
   absl::Status FetchBlock(size_t i, std::string_view* bytes) {
-    const BlockHandle handle = parts_.index.handle(i);
-    if (cache_ != nullptr) {
+    if (cached_ != nullptr) {
       const EpochGuard guard;
-      BlockBuffer* const cached = cache_->Lookup(parts_.table_id, handle.offset);
+      cached_->PrefetchBlock(i);
+      BlockBuffer* const cached = cached_->Lookup(i);
       if (cached != nullptr) {
         cached->Ref();
         Count(parts_.statistics, Counter::kBlockCacheHits);
@@ -357,6 +347,7 @@ class TableIterator final : public InternalIterator {
       }
       Count(parts_.statistics, Counter::kBlockCacheMisses);
     }
+    const BlockHandle handle = parts_.index.handle(i);
     if (cache_only_) {
       return absl::UnavailableError(absl::StrFormat("%s: block at offset %d is not cached",
                                                     parts_.file->path(), handle.offset));
@@ -384,7 +375,7 @@ class TableIterator final : public InternalIterator {
       if (!fill_cache_) return UnpackInPlace(handle, stored, bytes);
       SIEVEDB_ASSIGN_OR_RETURN(buffer, file.Decode(handle, stored, verify_checksums_));
     }
-    if (fill_cache_) cache_->Insert(parts_.table_id, handle.offset, buffer);
+    if (fill_cache_) cached_->Insert(i, buffer);
     return Take(buffer, bytes);
   }
 
@@ -419,16 +410,16 @@ class TableIterator final : public InternalIterator {
   }
 
   const TableParts& parts_;
-  BlockCacheImpl* const cache_;  // null: neither asked nor filled
+  CachedBlocks* const cached_;  // null: neither asked nor filled
   const bool verify_checksums_;
   const bool fill_cache_;
   const bool cache_only_;
   const bool for_compaction_;
   BlockIterator it_;
-  size_t block_;                           // blocks(): none
-  size_t prepared_block_ = 0;              // where preparations_ > 0: the next Seek's
-  int preparations_ = 0;                   // calls of PrepareSeek since the last Seek
-  const BlockBuffer* prepared_ = nullptr;  // its block; only while it is prepared
+  size_t block_;                   // blocks(): none
+  size_t prepared_block_ = 0;      // where preparations_ >= 2: the next Seek's
+  int preparations_ = 0;           // calls of PrepareSeek since the last Seek
+  bool preparing_block_ = false;   // it is cached, and not the current one
   BlockBuffer* buffer_ = nullptr;  // the current block's, where it has one; a reference of ours
   absl::Status status_;
   BlockReadahead readahead_;

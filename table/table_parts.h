@@ -27,8 +27,7 @@ struct TableParts {
   const InternalKeyOrder order;
   const IndexReader index;
   std::unique_ptr<const BlockFile> file;
-  BlockCacheImpl* cache = nullptr;  // null: blocks are read each time
-  uint64_t table_id = 0;            // the table's name in the cache
+  std::unique_ptr<CachedBlocks> cached;  // null: blocks are read each time
   StatisticsImpl* statistics = nullptr;
 
   uint64_t file_bytes = 0;

@@ -101,10 +101,11 @@ absl::Status LoadFilter(const TableReaderOptions& options, const Tail& tail, Tab
 
 // Reads block i where the cache does not have it. Requires: an EpochGuard, which
 // protects *pin too.
-absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
-                        const ReadOptions& options, StatisticsImpl* statistics, BlockPin* pin) {
-  if (parts.cache != nullptr) {
-    BlockBuffer* const cached = parts.cache->Lookup(parts.table_id, handle.offset);
+absl::Status FetchBlock(const TableParts& parts, size_t i, const ReadOptions& options,
+                        StatisticsImpl* statistics, BlockPin* pin) {
+  if (parts.cached != nullptr) {
+    parts.cached->PrefetchBlock(i);
+    BlockBuffer* const cached = parts.cached->Lookup(i);
     if (cached != nullptr) [[likely]] {
       Count(statistics, Counter::kBlockCacheHits);
       *pin = BlockPin::Guarded(cached);
@@ -112,6 +113,7 @@ absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
     }
     Count(statistics, Counter::kBlockCacheMisses);
   }
+  const BlockHandle handle = parts.index.handle(i);
   if (options.cache_only) {
     return absl::UnavailableError(
         absl::StrFormat("%s: block at offset %d is not cached", parts.file->path(), handle.offset));
@@ -123,8 +125,8 @@ absl::Status FetchBlock(const TableParts& parts, const BlockHandle& handle,
   Count(statistics, Counter::kBlockReads);
   Count(statistics, Counter::kBlockReadBytes, handle.size + kBlockTrailerBytes);
   // What was not verified must not meet readers who rely on it.
-  if (parts.cache != nullptr && options.fill_cache && options.verify_checksums) {
-    parts.cache->Insert(parts.table_id, handle.offset, buffer);
+  if (parts.cached != nullptr && options.fill_cache && options.verify_checksums) {
+    parts.cached->Insert(i, buffer);
   }
   return absl::OkStatus();
 }
@@ -177,8 +179,9 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
 
   auto parts = std::make_unique<TableParts>(options.order, *std::move(index));
   parts->file = std::move(block_file);
-  parts->cache = options.block_cache;
-  if (parts->cache != nullptr) parts->table_id = parts->cache->NewTableId();
+  if (options.block_cache != nullptr) {
+    parts->cached = std::make_unique<CachedBlocks>(options.block_cache, parts->index.blocks());
+  }
   parts->statistics = options.statistics;
   parts->file_bytes = options.file_bytes;
   parts->footer = footer;
@@ -221,36 +224,27 @@ bool TableReader::Prepare(const Lookup& lookup, Preparation* preparation) const 
 bool TableReader::PrepareStep(const Lookup& lookup, int step, Preparation* preparation) const {
   const TableParts& parts = *parts_;
   const IndexReader& index = parts.index;
+  CachedBlocks* const cached = parts.cached.get();
   switch (step) {
     case 0:
-      index.PrefetchFind(lookup.user_key, lookup.word);
+      index.PrefetchFind(lookup.user_key, lookup.word, cached);
       return true;
     case 1:
-      preparation->block = index.Find(lookup.user_key, lookup.seek_tag, lookup.word);
+      preparation->block = index.Find(lookup.user_key, lookup.seek_tag, lookup.word, cached);
       preparation->found = true;
-      if (preparation->block == index.blocks() || parts.cache == nullptr) return false;
-      index.PrefetchHandle(preparation->block);
-      return true;
-    case 2:
-      parts.cache->PrefetchBucket(parts.table_id, index.offset(preparation->block));
-      return true;
-    case 3:
-      parts.cache->PrefetchFirstOfBucket(parts.table_id, index.offset(preparation->block));
-      return true;
-    case 4:
-      preparation->buffer = parts.cache->Peek(parts.table_id, index.offset(preparation->block));
-      if (preparation->buffer == nullptr) {
-        if (lookup.options.async_io && !lookup.options.cache_only) {
-          const BlockHandle handle = index.handle(preparation->block);
-          parts.file->file().Readahead(handle.offset, handle.size + kBlockTrailerBytes);
-        }
-        return false;
+      if (preparation->block == index.blocks() || cached == nullptr) return false;
+      if (cached->PrefetchBlock(preparation->block)) return true;
+      if (lookup.options.async_io && !lookup.options.cache_only) {
+        const BlockHandle handle = index.handle(preparation->block);
+        parts.file->file().Readahead(handle.offset, handle.size + kBlockTrailerBytes);
       }
-      Block::PrefetchOutline({preparation->buffer->data(), preparation->buffer->size()});
-      return true;
+      return false;
     default:
-      Block::PrefetchEntries({preparation->buffer->data(), preparation->buffer->size()},
-                             parts.order.user(), HashOf(lookup));
+      const BlockBuffer* const buffer = cached->Peek(preparation->block);
+      if (buffer != nullptr) {
+        Block::PrefetchEntries({buffer->data(), buffer->size()}, parts.order.user(),
+                               HashOf(lookup));
+      }
       return false;
   }
 }
@@ -261,15 +255,13 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
   assert(!lookup->decided());
   size_t i = preparation != nullptr && preparation->found
                  ? preparation->block
-                 : index.Find(lookup->user_key, lookup->seek_tag, lookup->word);
+                 : index.Find(lookup->user_key, lookup->seek_tag, lookup->word, parts.cached.get());
   for (; i < index.blocks(); ++i) {
-    const BlockHandle handle = index.handle(i);
     BlockPin pin;
-    SIEVEDB_RETURN_IF_ERROR(FetchBlock(parts, handle, lookup->options, lookup->statistics, &pin));
-    Block::PrefetchOutline(pin.bytes());
+    SIEVEDB_RETURN_IF_ERROR(FetchBlock(parts, i, lookup->options, lookup->statistics, &pin));
     Block block;
     if (!block.Parse(pin.bytes())) [[unlikely]] {
-      return parts.file->Damaged(handle, "its outline is malformed");
+      return parts.file->Damaged(index.handle(i), "its outline is malformed");
     }
     uint64_t tag = 0;
     std::string_view value;
@@ -284,7 +276,8 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
         }
         if (TagType(tag) != static_cast<uint8_t>(EntryType::kDelete)) {
           return parts.file->Damaged(
-              handle, absl::StrFormat("entry type: expected 0 or 1, found %d", TagType(tag)));
+              index.handle(i),
+              absl::StrFormat("entry type: expected 0 or 1, found %d", TagType(tag)));
         }
         lookup->state = Lookup::State::kDeleted;
         return absl::OkStatus();
@@ -295,7 +288,7 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
         if (!index.SeparatorHasKey(i, lookup->user_key)) return absl::OkStatus();
         break;
       case Block::Result::kDamaged:
-        return parts.file->Damaged(handle, "an entry is malformed");
+        return parts.file->Damaged(index.handle(i), "an entry is malformed");
     }
   }
   return absl::OkStatus();
@@ -327,7 +320,10 @@ uint64_t TableReader::FilterKeys() const {
   return parts_->footer.filter.size != 0 ? parts_->footer.filter_keys
                                          : parts_->properties.distinct_user_keys;
 }
-size_t TableReader::IndexMemoryBytes() const { return parts_->index.MemoryBytes(); }
+size_t TableReader::IndexMemoryBytes() const {
+  return parts_->index.MemoryBytes() +
+         (parts_->cached == nullptr ? 0 : parts_->cached->MemoryBytes());
+}
 size_t TableReader::MemoryBytes() const {
   const TableProperties& properties = parts_->properties;
   return sizeof(*this) + sizeof(TableParts) - sizeof(IndexReader) + FilterMemoryBytes() +

@@ -111,7 +111,6 @@ class TableReader {
     bool done = false;
     bool found = false;
     size_t block = 0;  // where found
-    const BlockBuffer* buffer = nullptr;
   };
   // Starts loading what Get will read next and does not wait for it, so that with
   // other lookups prepared in between their cache misses overlap. False where nothing

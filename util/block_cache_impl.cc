@@ -22,27 +22,24 @@ namespace sievedb {
 // where nobody read it, and once more round with a lower frequency where somebody
 // did. A scan therefore washes through the small queue alone.
 //
-// Memory orders: a bucket, and a block's chain_, are stored with release after the
-// block's fields were written, and loaded with acquire by readers. A block that is
-// unlinked keeps its chain_, so a reader that stands on it goes on into the rest of
-// the chain, which its guard protects: a block behind it that is unlinked later is
-// retired later, and one that was unlinked before is no longer in its chain_.
+// Memory orders: a slot is stored with release after the block's fields were written, and
+// loaded with acquire by readers. Slots change under the lock of the shard that the
+// block's hash chooses.
 
 namespace {
 
 constexpr size_t kTypicalBlockBytes = 4096;
-// What a block costs beside its slot: its share of the buckets (two to four for each
-// block of the typical size), of the ghost, and of a chunk's unused end.
+// What a block costs beside its slot of the heap: its share of the ghost, and of a chunk's
+// unused end.
 constexpr size_t kShareBytes = 64;
 
 // A shard is worth its lock from here on; smaller ones make the limit on a single
 // block, and the unevenness of their load, matter.
 constexpr size_t kMinShardBytes = size_t{4} << 20;
 constexpr int kMaxShardBits = 6;
-// For 256 GiB; chains grow beyond. Any capacity is legal, and this is mapped at once.
-constexpr int kMaxBucketBits = 27;
+// The ghost of 256 GiB. Any capacity is legal, and this is mapped at once.
+constexpr int kMaxGhostBits = 26;
 
-constexpr uint8_t kMaxFrequency = 3;
 constexpr uint8_t kPromotedFrequency = 2;
 
 // How many blocks of the main queue one eviction may send round again. Readers
@@ -59,9 +56,10 @@ int ShardBits(size_t capacity) {
   return bits;
 }
 
-int BucketBits(size_t capacity, int shard_bits) {
-  const size_t wanted = std::max<size_t>(capacity / kTypicalBlockBytes * 2, 1);
-  return std::clamp(static_cast<int>(std::bit_width(wanted - 1)), shard_bits, kMaxBucketBits);
+// Of all shards together: about one for each block of the typical size.
+int GhostBits(size_t capacity, int shard_bits) {
+  const size_t wanted = std::max<size_t>(capacity / kTypicalBlockBytes, 1);
+  return std::clamp(static_cast<int>(std::bit_width(wanted - 1)), shard_bits, kMaxGhostBits);
 }
 
 // The top bits of hash as a number; none is 0.
@@ -132,12 +130,6 @@ void BlockBuffer::Unref() {
   }
 }
 
-// One thread's counts, so that a hit writes no line that another thread writes.
-struct alignas(64) BlockCacheImpl::CountCell {
-  std::atomic<uint64_t> hits{0};
-  std::atomic<uint64_t> misses{0};
-};
-
 class alignas(64) BlockCacheImpl::Shard {
  public:
   void Init(size_t capacity, int ghost_bits) {
@@ -147,18 +139,29 @@ class alignas(64) BlockCacheImpl::Shard {
     ghost_.Init(ghost_bits);
   }
 
-  void Insert(BlockCacheImpl* cache, uint64_t hash, BlockBuffer* block) {
+  void Insert(CachedBlocks::Slot* slot, uintptr_t entry) {
     // Outside the lock: this may free what others retired.
-    Retire(InsertLocked(cache, hash, block));
+    Retire(InsertLocked(slot, entry));
+  }
+
+  // Has slot, whose table is closed, forgotten. The block stays in its queue: no reader
+  // raises its frequency any more.
+  void Forget(CachedBlocks::Slot* slot) {
+    MutexLock lock(&mu_);
+    BlockBuffer* const block = CachedBlocks::Pointer(slot->load(std::memory_order_relaxed));
+    if (block == nullptr) return;  // evicted just now
+    block->slot_ = nullptr;
+    block->frequency_.store(0, std::memory_order_relaxed);
+    slot->store(0, std::memory_order_relaxed);
   }
 
   // Drops what only the cache refers to, or everything.
-  void Clear(BlockCacheImpl* cache, bool everything) {
+  void Clear(bool everything) {
     BlockBuffer* dropped;
     {
       MutexLock lock(&mu_);
-      ClearQueue(cache, &small_, everything);
-      ClearQueue(cache, &main_, everything);
+      ClearQueue(&small_, everything);
+      ClearQueue(&main_, everything);
       dropped = TakeWaiting();
       PublishUsage();
     }
@@ -201,48 +204,26 @@ class alignas(64) BlockCacheImpl::Shard {
     return std::exchange(waiting_, Fifo()).oldest;
   }
 
-  static BlockBuffer* Find(const Bucket& bucket, uint64_t table_id, uint64_t offset) {
-    BlockBuffer* block = bucket.load(std::memory_order_relaxed);
-    while (block != nullptr && (block->table_id_ != table_id || block->offset_ != offset)) {
-      block = block->chain_.load(std::memory_order_relaxed);
-    }
-    return block;
-  }
-
-  // Takes block out of its chain, where readers may still stand on it.
-  static void Unlink(Bucket* bucket, BlockBuffer* block) {
-    Bucket* link = bucket;
-    while (link->load(std::memory_order_relaxed) != block) {
-      link = &link->load(std::memory_order_relaxed)->chain_;
-    }
-    // Release, since it publishes the next block to those who did not see it before.
-    link->store(block->chain_.load(std::memory_order_relaxed), std::memory_order_release);
-  }
-
   // Returns what the caller is to retire.
-  BlockBuffer* InsertLocked(BlockCacheImpl* cache, uint64_t hash, BlockBuffer* block)
-      ABSL_LOCKS_EXCLUDED(mu_) {
+  BlockBuffer* InsertLocked(CachedBlocks::Slot* slot, uintptr_t entry) ABSL_LOCKS_EXCLUDED(mu_) {
+    BlockBuffer* const block = CachedBlocks::Pointer(entry);
     MutexLock lock(&mu_);
-    Bucket& bucket = cache->BucketOf(hash);
     const size_t charge = ChargeOf(block->bytes_);
-    if (charge > capacity_ || Find(bucket, block->table_id_, block->offset_) != nullptr) {
-      block->table_id_ = 0;
-      return nullptr;
-    }
-    // Asked first, since what is evicted now may take the slot.
-    const bool came_back = ghost_.Take(hash, small_.blocks + main_.blocks);
-    while (small_.bytes + main_.bytes > capacity_ - charge) EvictOne(cache);
+    if (charge > capacity_ || slot->load(std::memory_order_relaxed) != 0) return nullptr;
+    // Asked first, since what is evicted now may take the ghost's place.
+    const bool came_back = ghost_.Take(block->hash_, small_.blocks + main_.blocks);
+    while (small_.bytes + main_.bytes > capacity_ - charge) EvictOne();
     block->Ref();
+    block->slot_ = slot;
     Push(came_back ? &main_ : &small_, block);
-    block->chain_.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    bucket.store(block, std::memory_order_release);
+    slot->store(entry, std::memory_order_release);
     BlockBuffer* const evicted = waiting_.bytes > waiting_limit_ ? TakeWaiting() : nullptr;
     PublishUsage();
     return evicted;
   }
 
   // Requires: the shard is not empty.
-  void EvictOne(BlockCacheImpl* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void EvictOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     // Each turn takes a block from the small queue for good, or uses up a second
     // chance, so there is an end.
     for (int chances = kMaxSecondChances;;) {
@@ -253,12 +234,12 @@ class alignas(64) BlockCacheImpl::Shard {
           Push(&main_, block);
           continue;
         }
-        ghost_.Add(HashOf(block->table_id_, block->offset_));
-        return Evict(cache, block);
+        ghost_.Add(block->hash_);
+        return Evict(block);
       }
       BlockBuffer* const block = Pop(&main_);
       const uint8_t frequency = block->frequency_.load(std::memory_order_relaxed);
-      if (frequency == 0 || chances == 0) return Evict(cache, block);
+      if (frequency == 0 || chances == 0) return Evict(block);
       --chances;
       // A reader's increment between the two is lost, which is no matter.
       block->frequency_.store(static_cast<uint8_t>(frequency - 1), std::memory_order_relaxed);
@@ -266,13 +247,13 @@ class alignas(64) BlockCacheImpl::Shard {
     }
   }
 
-  void Evict(BlockCacheImpl* cache, BlockBuffer* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    Unlink(&cache->BucketOf(HashOf(block->table_id_, block->offset_)), block);
+  void Evict(BlockBuffer* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (block->slot_ != nullptr) block->slot_->store(0, std::memory_order_release);
+    block->slot_ = nullptr;
     Push(&waiting_, block);
   }
 
-  void ClearQueue(BlockCacheImpl* cache, Fifo* queue, bool everything)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void ClearQueue(Fifo* queue, bool everything) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (size_t n = queue->blocks; n > 0; --n) {
       BlockBuffer* const block = Pop(queue);
       // A reader that takes a reference right after this keeps the memory, not the
@@ -280,7 +261,7 @@ class alignas(64) BlockCacheImpl::Shard {
       if (!everything && block->refs_.load(std::memory_order_relaxed) > 1) {
         Push(queue, block);
       } else {
-        Evict(cache, block);
+        Evict(block);
       }
     }
   }
@@ -301,34 +282,12 @@ class alignas(64) BlockCacheImpl::Shard {
   std::atomic<size_t> usage_{0};  // a copy for UsageBytes, which takes no lock
 };
 
-namespace {
-
-// Threads below this number have a cell of their own and count with plain loads and
-// stores; the others share the last one. Two live threads never have the same number,
-// and a thread that takes over a number sees what its predecessor wrote.
-constexpr uint32_t kOwnCells = 127;
-
-void CountOne(std::atomic<uint64_t>* counter, bool own) {
-  if (own) [[likely]] {
-    counter->store(counter->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  } else {
-    counter->fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-}  // namespace
-
 BlockCacheImpl::BlockCacheImpl(size_t capacity_bytes)
     : capacity_(capacity_bytes),
       shard_bits_(ShardBits(capacity_bytes)),
-      bucket_bits_(BucketBits(capacity_bytes, shard_bits_)),
-      bucket_memory_(AlignedBuffer::Zeroed((size_t{1} << bucket_bits_) * sizeof(Bucket))),
-      // Zeroed memory is an array of null pointers.
-      buckets_(reinterpret_cast<Bucket*>(bucket_memory_.data())),
       cells_(std::make_unique<CountCell[]>(kOwnCells + 1)),
       shards_(std::make_unique<Shard[]>(ShardCount())) {
-  static_assert(sizeof(Bucket) == sizeof(void*) && Bucket::is_always_lock_free);
-  const int ghost_bits = std::max(bucket_bits_ - shard_bits_ - 1, 0);
+  const int ghost_bits = GhostBits(capacity_, shard_bits_) - shard_bits_;
   const size_t share = capacity_ >> shard_bits_;
   for (size_t i = 0; i < ShardCount(); ++i) {
     shards_[i].Init(i == 0 ? capacity_ - share * (ShardCount() - 1) : share, ghost_bits);
@@ -337,77 +296,45 @@ BlockCacheImpl::BlockCacheImpl(size_t capacity_bytes)
 
 BlockCacheImpl::~BlockCacheImpl() {
   // Pins hold references of their own; what a guard alone protects is retired.
-  for (size_t i = 0; i < ShardCount(); ++i) shards_[i].Clear(this, /*everything=*/true);
+  for (size_t i = 0; i < ShardCount(); ++i) shards_[i].Clear(/*everything=*/true);
 }
 
 size_t BlockCacheImpl::ChargeOf(size_t bytes) {
   return BlockHeap::SlotBytes(sizeof(BlockBuffer) + bytes) + kShareBytes;
 }
 
-uint64_t BlockCacheImpl::HashOf(uint64_t table_id, uint64_t offset) {
-  // Offsets differ in their low bits and table ids are small: both are spread before
-  // they are joined.
-  return MultiplyFold(offset + table_id * 0x9e3779b97f4a7c15, 0xd1342543de82ef95);
-}
-
-BlockCacheImpl::Bucket& BlockCacheImpl::BucketOf(uint64_t hash) const {
-  return buckets_[TopBits(hash, bucket_bits_)];
-}
-
 BlockCacheImpl::Shard& BlockCacheImpl::ShardOf(uint64_t hash) const {
-  // The same top bits as the bucket's: a bucket belongs to one shard.
   return shards_[TopBits(hash, shard_bits_)];
 }
 
-BlockBuffer* BlockCacheImpl::Lookup(uint64_t table_id, uint64_t offset) {
-  const uint32_t thread = ThreadIndex();
-  CountCell& cell = cells_[std::min(thread, kOwnCells)];
-  BlockBuffer* block = BucketOf(HashOf(table_id, offset)).load(std::memory_order_acquire);
-  while (block != nullptr) {
-    if (block->offset_ == offset && block->table_id_ == table_id) {
-      // Relaxed, and not a read-modify-write: it is a hint, and a lost increment is
-      // cheaper than an exclusive cache line. Saturated, it is only read.
-      const uint8_t frequency = block->frequency_.load(std::memory_order_relaxed);
-      if (frequency < kMaxFrequency) {
-        block->frequency_.store(static_cast<uint8_t>(frequency + 1), std::memory_order_relaxed);
-      }
-      CountOne(&cell.hits, thread < kOwnCells);
-      return block;
-    }
-    block = block->chain_.load(std::memory_order_acquire);
+CachedBlocks::CachedBlocks(BlockCacheImpl* cache, size_t blocks)
+    : cache_(cache),
+      table_id_(cache->last_table_id_.fetch_add(1, std::memory_order_relaxed) + 1),
+      slots_(blocks) {}
+
+CachedBlocks::~CachedBlocks() {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    // Acquire: who evicted it is done with the slot.
+    if (slots_[i].load(std::memory_order_acquire) == 0) continue;
+    cache_->ShardOf(HashOf(i)).Forget(&slots_[i]);
   }
-  CountOne(&cell.misses, thread < kOwnCells);
-  return nullptr;
 }
 
-void BlockCacheImpl::PrefetchBucket(uint64_t table_id, uint64_t offset) const {
-  PrefetchLine(&BucketOf(HashOf(table_id, offset)));
+uint64_t CachedBlocks::HashOf(size_t i) const {
+  // Numbers of blocks differ in their low bits and table ids are small: both are spread
+  // before they are joined.
+  return MultiplyFold(i * 0xff51afd7ed558ccd + table_id_ * 0x9e3779b97f4a7c15, 0xd1342543de82ef95);
 }
 
-void BlockCacheImpl::PrefetchFirstOfBucket(uint64_t table_id, uint64_t offset) const {
-  const BlockBuffer* const first =
-      BucketOf(HashOf(table_id, offset)).load(std::memory_order_acquire);
-  PrefetchLine(first);
-}
-
-const BlockBuffer* BlockCacheImpl::Peek(uint64_t table_id, uint64_t offset) const {
-  const BlockBuffer* block = BucketOf(HashOf(table_id, offset)).load(std::memory_order_acquire);
-  while (block != nullptr && (block->offset_ != offset || block->table_id_ != table_id)) {
-    block = block->chain_.load(std::memory_order_acquire);
-  }
-  return block;
-}
-
-void BlockCacheImpl::Insert(uint64_t table_id, uint64_t offset, BlockBuffer* block) {
-  assert(table_id != 0 && block->table_id_ == 0);
-  block->table_id_ = table_id;
-  block->offset_ = offset;
-  const uint64_t hash = HashOf(table_id, offset);
-  ShardOf(hash).Insert(this, hash, block);
-}
-
-uint64_t BlockCacheImpl::NewTableId() {
-  return last_table_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+void CachedBlocks::Insert(size_t i, BlockBuffer* block) {
+  assert(block->slot_ == nullptr);
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  // Higher addresses are given only to who asks for them; such a block is not cached.
+  if (address > kPointerMask) return;
+  block->hash_ = HashOf(i);
+  const size_t last_line = (sizeof(BlockBuffer) + block->bytes_ - 1) / 64;
+  const uintptr_t lines = std::min<size_t>(last_line, UINT16_MAX);
+  cache_->ShardOf(block->hash_).Insert(&slots_[i], lines << kPointerBits | address);
 }
 
 size_t BlockCacheImpl::CapacityBytes() const { return capacity_; }
@@ -433,7 +360,7 @@ uint64_t BlockCacheImpl::Misses() const {
 }
 
 void BlockCacheImpl::Clear() {
-  for (size_t i = 0; i < ShardCount(); ++i) shards_[i].Clear(this, /*everything=*/false);
+  for (size_t i = 0; i < ShardCount(); ++i) shards_[i].Clear(/*everything=*/false);
 }
 
 std::shared_ptr<BlockCache> NewBlockCache(size_t capacity_bytes) {

@@ -19,6 +19,33 @@ namespace {
 
 constexpr uint64_t kTable = 1;
 
+// A cache with two open tables, 1 and 2.
+class Cache {
+ public:
+  explicit Cache(size_t capacity) : impl_(capacity) {
+    for (auto& table : tables_) table = std::make_unique<CachedBlocks>(&impl_, 20'000);
+  }
+  BlockBuffer* Lookup(uint64_t table, uint64_t i) { return tables_[table - 1]->Lookup(i); }
+  void Insert(uint64_t table, uint64_t i, BlockBuffer* block) {
+    tables_[table - 1]->Insert(i, block);
+  }
+  void CloseTable(uint64_t table) {
+    tables_[table - 1] = nullptr;
+    tables_[table - 1] = std::make_unique<CachedBlocks>(&impl_, 20'000);
+  }
+  CachedBlocks* table(uint64_t table) { return tables_[table - 1].get(); }
+  size_t CapacityBytes() const { return impl_.CapacityBytes(); }
+  size_t UsageBytes() const { return impl_.UsageBytes(); }
+  uint64_t Hits() const { return impl_.Hits(); }
+  uint64_t Misses() const { return impl_.Misses(); }
+  size_t ShardCount() const { return impl_.ShardCount(); }
+  void Clear() { impl_.Clear(); }
+
+ private:
+  BlockCacheImpl impl_;
+  std::unique_ptr<CachedBlocks> tables_[2];
+};
+
 // A block whose bytes tell whose it is.
 BlockBuffer* MakeBlock(uint64_t table, uint64_t offset, size_t bytes) {
   BlockBuffer* const block = BlockBuffer::New(bytes);
@@ -33,7 +60,7 @@ bool IsBlock(const BlockBuffer& block, uint64_t table, uint64_t offset) {
 }
 
 // What a table reader does. Whether it was a hit.
-bool Read(BlockCacheImpl* cache, uint64_t table, uint64_t offset, size_t bytes) {
+bool Read(Cache* cache, uint64_t table, uint64_t offset, size_t bytes) {
   const EpochGuard guard;
   if (BlockBuffer* const block = cache->Lookup(table, offset); block != nullptr) {
     EXPECT_TRUE(IsBlock(*block, table, offset));
@@ -45,13 +72,13 @@ bool Read(BlockCacheImpl* cache, uint64_t table, uint64_t offset, size_t bytes) 
   return false;
 }
 
-bool Has(BlockCacheImpl* cache, uint64_t table, uint64_t offset) {
+bool Has(Cache* cache, uint64_t table, uint64_t offset) {
   const EpochGuard guard;
   return cache->Lookup(table, offset) != nullptr;
 }
 
 TEST(BlockCacheTest, FindsWhatWasInserted) {
-  BlockCacheImpl cache(1 << 20);
+  Cache cache(1 << 20);
   EXPECT_FALSE(Read(&cache, kTable, 0, 4000));
   EXPECT_TRUE(Read(&cache, kTable, 0, 4000));
   EXPECT_FALSE(Has(&cache, kTable, 1));
@@ -63,7 +90,7 @@ TEST(BlockCacheTest, FindsWhatWasInserted) {
 }
 
 TEST(BlockCacheTest, TheSecondOfTwoIsNotTaken) {
-  BlockCacheImpl cache(1 << 20);
+  Cache cache(1 << 20);
   BlockBuffer* const first = MakeBlock(kTable, 7, 100);
   BlockBuffer* const second = MakeBlock(kTable, 7, 100);
   cache.Insert(kTable, 7, first);
@@ -77,17 +104,9 @@ TEST(BlockCacheTest, TheSecondOfTwoIsNotTaken) {
   second->Unref();
 }
 
-TEST(BlockCacheTest, TableIdsAreNeverReused) {
-  BlockCacheImpl cache(1 << 20);
-  const uint64_t a = cache.NewTableId();
-  const uint64_t b = cache.NewTableId();
-  EXPECT_NE(a, 0u);
-  EXPECT_NE(a, b);
-}
-
 TEST(BlockCacheTest, CapacityZeroCachesNothing) {
-  const std::shared_ptr<BlockCache> shared = NewBlockCache(0);
-  auto* const cache = static_cast<BlockCacheImpl*>(shared.get());
+  Cache zero(0);
+  Cache* const cache = &zero;
   for (int round = 0; round < 2; ++round) {
     EXPECT_FALSE(Read(cache, kTable, 0, 1));
     EXPECT_FALSE(Read(cache, kTable, 1, 0));
@@ -101,7 +120,7 @@ TEST(BlockCacheTest, CapacityZeroCachesNothing) {
 
 TEST(BlockCacheTest, AnyCapacityIsLegal) {
   for (size_t capacity : {size_t{1}, size_t{4095}, size_t{123457}, size_t{100} << 20}) {
-    BlockCacheImpl cache(capacity);
+    Cache cache(capacity);
     EXPECT_EQ(cache.CapacityBytes(), capacity);
     for (uint64_t i = 0; i < 100; ++i) {
       Read(&cache, kTable, i, 1000);
@@ -118,7 +137,7 @@ TEST(BlockCacheTest, SmallCachesHaveOneShardAndLargeOnesMore) {
 
 TEST(BlockCacheTest, UsageNeverExceedsCapacity) {
   constexpr size_t kCapacity = 300'000;
-  BlockCacheImpl cache(kCapacity);
+  Cache cache(kCapacity);
   std::mt19937_64 random(1);
   size_t highest = 0;
   for (int i = 0; i < 20'000; ++i) {
@@ -135,7 +154,7 @@ TEST(BlockCacheTest, UsageNeverExceedsCapacity) {
 TEST(BlockCacheTest, BlocksThatExactlyFitStayAndLargerOnesDoNotEvict) {
   constexpr size_t kLargest = 100'000;
   const size_t capacity = BlockCacheImpl::ChargeOf(kLargest);
-  BlockCacheImpl cache(capacity);
+  Cache cache(capacity);
   Read(&cache, kTable, 1, 1000);
   Read(&cache, kTable, 2, kLargest + 128);
   EXPECT_TRUE(Has(&cache, kTable, 1));
@@ -149,7 +168,7 @@ TEST(BlockCacheTest, BlocksThatExactlyFitStayAndLargerOnesDoNotEvict) {
 TEST(BlockCacheTest, HotSetSurvivesAScan) {
   constexpr size_t kBytes = 4096;
   constexpr uint64_t kHot = 100;
-  BlockCacheImpl cache(200 * BlockCacheImpl::ChargeOf(kBytes));
+  Cache cache(200 * BlockCacheImpl::ChargeOf(kBytes));
   for (int round = 0; round < 4; ++round) {
     for (uint64_t i = 0; i < kHot; ++i) Read(&cache, kTable, i, kBytes);
   }
@@ -162,7 +181,7 @@ TEST(BlockCacheTest, HotSetSurvivesAScan) {
 
 TEST(BlockCacheTest, HotSetTakesOverFromAnOldOne) {
   constexpr size_t kBytes = 4096;
-  BlockCacheImpl cache(100 * BlockCacheImpl::ChargeOf(kBytes));
+  Cache cache(100 * BlockCacheImpl::ChargeOf(kBytes));
   for (int round = 0; round < 10; ++round) {
     for (uint64_t i = 0; i < 90; ++i) Read(&cache, kTable, i, kBytes);
   }
@@ -178,7 +197,7 @@ TEST(BlockCacheTest, HotSetTakesOverFromAnOldOne) {
 TEST(BlockCacheTest, PinsSurviveEvictionAndTheCache) {
   BlockBuffer* pinned = nullptr;
   {
-    BlockCacheImpl cache(100'000);
+    Cache cache(100'000);
     Read(&cache, kTable, 5, 3000);
     {
       const EpochGuard guard;
@@ -197,7 +216,7 @@ TEST(BlockCacheTest, PinsSurviveEvictionAndTheCache) {
 }
 
 TEST(BlockCacheTest, AGuardAloneProtectsAndMayTurnIntoAPin) {
-  BlockCacheImpl cache(100'000);
+  Cache cache(100'000);
   Read(&cache, kTable, 5, 3000);
   BlockBuffer* block = nullptr;
   {
@@ -217,14 +236,14 @@ TEST(BlockCacheTest, AGuardAloneProtectsAndMayTurnIntoAPin) {
 TEST(BlockCacheTest, EvictedBlocksAreFreed) {
   EpochSynchronize();
   const uint64_t before = EpochPendingCount();
-  BlockCacheImpl cache(100'000);
+  Cache cache(100'000);
   for (uint64_t i = 0; i < 5000; ++i) Read(&cache, kTable, i, 3000);
   EpochSynchronize();
   EXPECT_LE(EpochPendingCount(), before);
 }
 
 TEST(BlockCacheTest, ClearDropsAllButWhatIsInUse) {
-  BlockCacheImpl cache(64 << 20);
+  Cache cache(64 << 20);
   for (uint64_t i = 0; i < 500; ++i) Read(&cache, kTable, i, 1000);
   BlockBuffer* pinned = nullptr;
   {
@@ -243,11 +262,9 @@ TEST(BlockCacheTest, ClearDropsAllButWhatIsInUse) {
   EXPECT_TRUE(Read(&cache, kTable, 17, 1000));
 }
 
-TEST(BlockCacheTest, CollidingChainsKeepTheirBlocks) {
-  // One bucket for many small blocks: inserting and evicting must keep the chain whole.
-  BlockCacheImpl cache(8000);
+TEST(BlockCacheTest, ATinyCacheKeepsTheLatest) {
+  Cache cache(8000);
   std::mt19937_64 random(2);
-  std::vector<bool> ever(200);
   for (int i = 0; i < 20'000; ++i) {
     const uint64_t offset = random() % 200;
     Read(&cache, kTable, offset, random() % 50);
@@ -256,10 +273,68 @@ TEST(BlockCacheTest, CollidingChainsKeepTheirBlocks) {
   ASSERT_LE(cache.UsageBytes(), 8000u);
 }
 
+TEST(BlockCacheTest, AClosedTablesBlocksAreForgottenAndGoFirst) {
+  constexpr size_t kBytes = 3000;
+  Cache cache(100 * BlockCacheImpl::ChargeOf(kBytes));
+  for (int round = 0; round < 4; ++round) {
+    for (uint64_t i = 0; i < 100; ++i) Read(&cache, kTable, i, kBytes);
+  }
+  BlockBuffer* pinned = nullptr;
+  {
+    const EpochGuard guard;
+    pinned = cache.Lookup(kTable, 9);
+    ASSERT_NE(pinned, nullptr);
+    pinned->Ref();
+  }
+  const size_t usage = cache.UsageBytes();
+  cache.CloseTable(kTable);
+  // Their memory is the cache's still, but nobody finds them.
+  EXPECT_EQ(cache.UsageBytes(), usage);
+  for (uint64_t i = 0; i < 100; ++i) EXPECT_FALSE(Has(&cache, kTable, i));
+  // Hot as they were, they do not get a second chance.
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < 90; ++i) Read(&cache, kTable + 1, i, kBytes);
+  }
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < 90; ++i) kept += Has(&cache, kTable + 1, i) ? 1 : 0;
+  EXPECT_GE(kept, 80u);
+  EXPECT_TRUE(IsBlock(*pinned, kTable, 9));
+  pinned->Unref();
+}
+
+TEST(BlockCacheTest, PreparingALookupTellsWhetherItIsThere) {
+  Cache cache(8 << 20);
+  std::vector<size_t> sizes = {0, 1, 16, 17, 63, 64, 4000, 70'000, 5 << 20};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const EpochGuard guard;
+    EXPECT_FALSE(cache.table(kTable)->PrefetchBlock(i));
+    Read(&cache, kTable, i, sizes[i]);
+    const BlockBuffer* const block = cache.table(kTable)->Peek(i);
+    EXPECT_EQ(cache.table(kTable)->PrefetchBlock(i), block != nullptr);
+    if (sizes[i] < 100'000) {
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(block->size(), sizes[i]);
+    }
+  }
+}
+
+TEST(BlockCacheTest, TablesCloseWhileOthersEvict) {
+  Cache cache(9 << 20);
+  std::thread other([&cache] {
+    for (uint64_t i = 0; i < 30'000; ++i) Read(&cache, kTable + 1, i % 20'000, 2000);
+  });
+  for (int round = 0; round < 30; ++round) {
+    for (uint64_t i = 0; i < 500; ++i) Read(&cache, kTable, i, 2000);
+    cache.CloseTable(kTable);
+    for (uint64_t i = 0; i < 500; ++i) ASSERT_FALSE(Has(&cache, kTable, i));
+  }
+  other.join();
+}
+
 TEST(BlockCacheTest, ConcurrentUse) {
   constexpr size_t kCapacity = 9 << 20;  // two shards
   constexpr int kThreads = 4;
-  BlockCacheImpl cache(kCapacity);
+  Cache cache(kCapacity);
   ASSERT_EQ(cache.ShardCount(), 2u);
   std::atomic<uint64_t> lookups{0};
   std::atomic<bool> wrong{false};
