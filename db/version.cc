@@ -15,6 +15,12 @@ namespace {
 // Longer common beginnings are compared key by key.
 constexpr size_t kMaxPrefixBytes = 256;
 
+uint64_t LoadWord(const char* from) {
+  uint64_t word;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
+
 std::string_view SmallestUserKey(const FileRef& file) { return UserKey(file->smallest); }
 std::string_view LargestUserKey(const FileRef& file) { return UserKey(file->largest); }
 
@@ -56,6 +62,7 @@ void Version::FinishLevels() {
   prefix_ = SharedPrefix();
   const KeyOrder& order = order_.user();
   prefix_word_ = order.Word(prefix_);
+  if (prefix_.size() > 8) prefix_end_ = LoadWord(prefix_.data() + prefix_.size() - 8);
   prefix_mask_ = prefix_.size() >= 8 ? ~uint64_t{0} : ~(~uint64_t{0} >> (8 * prefix_.size()));
   for (int level = kNumLevels - 1; level > 0; --level) {
     if (levels_[level].files.empty()) continue;
@@ -85,7 +92,9 @@ inline bool Version::HasPrefix(const Lookup& lookup) const {
   const std::string_view key = lookup.user_key;
   const size_t skip = prefix_.size();
   if (key.size() < skip || ((lookup.word ^ prefix_word_) & prefix_mask_) != 0) return false;
-  return skip <= 8 || std::memcmp(key.data() + 8, prefix_.data() + 8, skip - 8) == 0;
+  // The eight bytes before its end say the rest, but for prefixes beyond 16.
+  return skip <= 8 || (LoadWord(key.data() + skip - 8) == prefix_end_ &&
+                       (skip <= 16 || std::memcmp(key.data(), prefix_.data(), skip) == 0));
 }
 
 inline bool Version::Covers(const Level& level, size_t index, std::string_view user_key,

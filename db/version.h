@@ -152,6 +152,7 @@ class Version {
   std::string prefix_;
   uint64_t prefix_word_ = 0;  // KeyOrder::Word of it, of which the mask says what counts
   uint64_t prefix_mask_ = 0;
+  uint64_t prefix_end_ = 0;     // its last 8 bytes, where it has more
   int first_sorted_level_ = 1;  // that has tables; above deepest_level_ where none has
   int deepest_level_ = 0;
 };

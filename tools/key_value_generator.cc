@@ -95,7 +95,7 @@ absl::StatusOr<KeyGenerator> KeyGenerator::Create(size_t key_bytes, uint64_t max
 }
 
 void KeyGenerator::Format(uint64_t number, std::string* key) const {
-  key->resize(key_bytes_);
+  if (key->size() != key_bytes_) key->resize(key_bytes_);
   char* bytes = key->data();
   size_t left = number_bytes_;
   while (decimal_ && left >= 8) {
@@ -107,7 +107,7 @@ void KeyGenerator::Format(uint64_t number, std::string* key) const {
   const uint64_t zero = decimal_ ? '0' : 0;
   for (; left > 0; number /= base) bytes[--left] = static_cast<char>(zero + number % base);
   assert(number == 0);
-  std::fill(bytes + number_bytes_, bytes + key_bytes_, '0');
+  if (number_bytes_ < key_bytes_) std::fill(bytes + number_bytes_, bytes + key_bytes_, '0');
 }
 
 uint64_t KeyGenerator::Parse(std::string_view key) const {
