@@ -23,6 +23,7 @@ struct EngineSettings {
   uint64_t block_bytes = 4096;
   uint64_t cache_bytes = uint64_t{64} << 20;
   double bloom_bits = 10;
+  bool mmap_reads = false;      // LevelDB: always, up to 1000 tables
   int max_background_jobs = 2;  // LevelDB: 1, fixed
   int max_write_buffers = 2;    // LevelDB: 2, fixed
 };

@@ -160,6 +160,7 @@ absl::Status OpenRocks(const EngineSettings& settings, const std::string& direct
   table.block_size = settings.block_bytes;
   table.block_cache = rocksdb::NewLRUCache(settings.cache_bytes);
   table.cache_index_and_filter_blocks = false;
+  options.allow_mmap_reads = settings.mmap_reads;
   if (settings.bloom_bits > 0) {
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(settings.bloom_bits, false));
   }

@@ -56,6 +56,8 @@ void CompareSettings::Register(Flags* flags) {
   flags->Add("caches", &caches, "block caches to read with: all (everything fits), or bytes");
   flags->Add("rounds", &rounds, "times that each workload is measured", 1, 1000);
   flags->Add("compare_threads", &threads, "threads that read or write at a time", 1, 256);
+  flags->Add("mmap_reads", &mmap_reads,
+             "SieveDB and RocksDB read tables through mappings, as LevelDB does");
   flags->Add("json", &json, "file that the figures are written to as JSON");
   flags->Add("key_size", &key_bytes, "bytes of a key", 1, uint64_t{1} << 20);
   flags->Add("value_size", &value_bytes, "bytes of a value", 1, uint64_t{1} << 26);
@@ -143,6 +145,7 @@ EngineSettings CompareSettings::ForEngine(uint64_t cache_bytes) const {
   EngineSettings settings;
   settings.write_buffer_bytes = write_buffer_bytes;
   settings.cache_bytes = cache_bytes;
+  settings.mmap_reads = mmap_reads;
   return settings;
 }
 
@@ -164,6 +167,7 @@ nlohmann::json CompareSettings::ToJson() const {
           {"target_file_bytes", engine.target_file_bytes},
           {"block_bytes", engine.block_bytes},
           {"bloom_bits_per_key", engine.bloom_bits},
+          {"mmap_reads", engine.mmap_reads},
           {"max_background_jobs", engine.max_background_jobs},
           {"wal", true},
           {"sync", false},

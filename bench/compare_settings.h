@@ -52,6 +52,7 @@ struct CompareSettings {
   double compression_ratio = 0.5;
   uint64_t write_buffer_bytes = uint64_t{16} << 20;
   uint64_t batch_size = 64;
+  bool mmap_reads = false;
   uint64_t write_rate = 20'000;
   uint64_t open_tables = 1000;
   uint64_t seed = 301;

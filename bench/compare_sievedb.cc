@@ -107,6 +107,7 @@ absl::Status OpenSieve(const EngineSettings& settings, const std::string& direct
   options.block_bytes = settings.block_bytes;
   options.block_cache_bytes = settings.cache_bytes;
   options.max_background_jobs = settings.max_background_jobs;
+  options.mmap_reads = settings.mmap_reads;
   options.max_open_files = 0;  // as RocksDB's default: all stay open
   options.compression = Compression::kSnappy;
   options.filter_policy =

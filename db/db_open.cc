@@ -381,6 +381,7 @@ void DBImpl::WriteOptionsFile() {
       absl::StrFormat("max_write_buffers = %d", options_.max_write_buffers),
       absl::StrFormat("block_cache_bytes = %d", options_.block_cache->CapacityBytes()),
       absl::StrFormat("max_open_files = %d", options_.max_open_files),
+      absl::StrFormat("mmap_reads = %d", options_.mmap_reads),
       absl::StrFormat("block_bytes = %d", options_.block_bytes),
       absl::StrFormat("block_restart_interval = %d", options_.block_restart_interval),
       absl::StrFormat("compression = %s", CompressionName(options_.compression)),

@@ -13,7 +13,7 @@ namespace sievedb {
 TableOpener::TableOpener(const Options& options, std::string db_path)
     : options_(options),
       db_path_(std::move(db_path)),
-      limiter_(options.file_system, options.max_open_files) {}
+      limiter_(options.file_system, options.max_open_files, options.mmap_reads) {}
 
 absl::StatusOr<const TableReader*> TableOpener::Open(const FileMeta& file) {
   MutexLock lock(&mutexes_[file.number % mutexes_.size()]);

@@ -71,6 +71,7 @@ void BenchSettings::Register(Flags* flags) {
              0, uint64_t{64} << 20);
   flags->Add("access_aware_filters", &access_aware_filters,
              "and tables that absent keys are often asked for in more than others");
+  flags->Add("mmap_reads", &mmap_reads, "read tables through mappings");
   flags->Add("async_io", &async_io, "multireadrandom: let the disk read a batch's blocks together");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
@@ -127,6 +128,7 @@ Options BenchSettings::DbOptions() const {
   options.plan_filter_memory = plan_filter_memory;
   if (prefix_bytes > 0) options.prefix_extractor = NewFixedPrefixExtractor(prefix_bytes);
   options.access_aware_filters = access_aware_filters;
+  options.mmap_reads = mmap_reads;
   options.max_background_jobs = max_background_jobs;
   return options;
 }

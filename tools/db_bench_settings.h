@@ -55,6 +55,7 @@ struct BenchSettings {
   uint64_t prefix_bytes = 0;
   bool access_aware_filters = true;
   bool async_io = false;
+  bool mmap_reads = false;
   bool sync = false;
   bool disable_wal = false;
   bool statistics = false;

@@ -27,6 +27,10 @@ FileLock::~FileLock() = default;
 
 FileSystem::~FileSystem() = default;
 
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> FileSystem::NewMappedFile(
+    const std::string& path) {
+  return NewRandomAccessFile(path);
+}
 uint64_t FileSystem::BootId() { return 0; }
 
 uint64_t FileSystem::RandomSeed() {

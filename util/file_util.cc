@@ -71,6 +71,11 @@ absl::Status ReplaceFile(FileSystem* file_system, const std::string& directory,
 struct OpenFileLimiter::Rep {
   std::shared_ptr<FileSystem> file_system;
   size_t limit = 0;  // 0: none
+  bool mapped = false;
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenNow(const std::string& path) const {
+    return mapped ? file_system->NewMappedFile(path) : file_system->NewRandomAccessFile(path);
+  }
 
   Mutex mu;
   std::vector<const LimitedFile*> ring ABSL_GUARDED_BY(mu);
@@ -139,8 +144,7 @@ class OpenFileLimiter::LimitedFile final : public RandomAccessFile {
 
 absl::StatusOr<RandomAccessFile*> OpenFileLimiter::LimitedFile::EnsureOpen() const {
   // Opened outside the lock: a slow disk holds up the readers of this file alone.
-  SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<RandomAccessFile> opened,
-                           rep_->file_system->NewRandomAccessFile(path_));
+  SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<RandomAccessFile> opened, rep_->OpenNow(path_));
   std::vector<RandomAccessFile*> closed;
   RandomAccessFile* file;
   {
@@ -188,16 +192,17 @@ void OpenFileLimiter::Rep::RemoveAt(size_t slot) {
   ring.pop_back();
 }
 
-OpenFileLimiter::OpenFileLimiter(std::shared_ptr<FileSystem> file_system, int limit)
+OpenFileLimiter::OpenFileLimiter(std::shared_ptr<FileSystem> file_system, int limit, bool mapped)
     : rep_(std::make_unique<Rep>()) {
   rep_->file_system = std::move(file_system);
   rep_->limit = static_cast<size_t>(std::max(limit, 0));
+  rep_->mapped = mapped;
 }
 
 OpenFileLimiter::~OpenFileLimiter() = default;
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenFileLimiter::Open(const std::string& path) {
-  if (rep_->limit == 0) return rep_->file_system->NewRandomAccessFile(path);
+  if (rep_->limit == 0) return rep_->OpenNow(path);
   auto file = std::make_unique<LimitedFile>(rep_.get(), path);
   // No guard: the pointer is not used, and what is closed for it can go at once.
   SIEVEDB_RETURN_IF_ERROR(file->EnsureOpen().status());

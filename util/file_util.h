@@ -28,10 +28,11 @@ absl::Status ReplaceFile(FileSystem* file_system, const std::string& directory,
                          absl::FunctionRef<absl::Status()> before_rename);
 
 // Keeps at most `limit` of the files that it opens open at a time and opens them
-// again when they are read. 0: no limit. Shared by the tables of a database.
+// again when they are read. 0: no limit. mapped: they are read by NewMappedFile. Shared by
+// the tables of a database.
 class OpenFileLimiter {
  public:
-  OpenFileLimiter(std::shared_ptr<FileSystem> file_system, int limit);
+  OpenFileLimiter(std::shared_ptr<FileSystem> file_system, int limit, bool mapped = false);
   ~OpenFileLimiter();
 
   // The limiter must outlive the file. Opens it at once, so a missing file is

@@ -144,6 +144,28 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   const std::string path_;
 };
 
+// Reads what was there when it was opened from a mapping, and what came since as its
+// base does.
+class MappedFile final : public RandomAccessFile {
+ public:
+  MappedFile(std::unique_ptr<PosixRandomAccessFile> file, const char* data, size_t size)
+      : file_(std::move(file)), data_(data), size_(size) {}
+  ~MappedFile() override { ::munmap(const_cast<char*>(data_), size_); }
+
+  absl::Status Read(uint64_t offset, size_t n, char* scratch,
+                    std::string_view* result) const override {
+    if (offset > size_ || n > size_ - offset) return file_->Read(offset, n, scratch, result);
+    *result = std::string_view(data_ + offset, n);
+    return absl::OkStatus();
+  }
+  void Readahead(uint64_t offset, size_t n) const override { file_->Readahead(offset, n); }
+
+ private:
+  const std::unique_ptr<PosixRandomAccessFile> file_;
+  const char* const data_;
+  const size_t size_;
+};
+
 // Whether space that fallocate reserved on the file system of fd is really there for
 // pages that are written through a mapping. Elsewhere (copy on write, network) a full
 // disk would show as a SIGBUS.
@@ -371,6 +393,23 @@ class PosixFileSystemImpl final : public FileSystem {
     // then, not a wait for ever.
     SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
     return std::make_unique<PosixRandomAccessFile>(std::move(fd), path);
+  }
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> NewMappedFile(
+      const std::string& path) override {
+    SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
+    struct stat info;
+    void* data = MAP_FAILED;
+    if (::fstat(fd.get(), &info) == 0 && info.st_size > 0) {
+      data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, fd.get(), 0);
+    }
+    auto file = std::make_unique<PosixRandomAccessFile>(std::move(fd), path);
+    // Where there is no room for a mapping, or nothing to map, it is read.
+    if (data == MAP_FAILED) return file;
+    const size_t size = static_cast<size_t>(info.st_size);
+    // Blocks are read here and there; who reads on says so by Readahead.
+    static_cast<void>(::madvise(data, size, MADV_RANDOM));
+    return std::make_unique<MappedFile>(std::move(file), static_cast<const char*>(data), size);
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override {

@@ -80,6 +80,12 @@ class SIEVEDB_EXPORT FileSystem {
   virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(
       const std::string& path) = 0;
 
+  // The same, where it can be, mapped into memory: a read makes no system call and
+  // copies nothing. Where the disk fails to give what is mapped, or somebody cuts the
+  // file short, the process gets a SIGBUS instead of an error. The default is
+  // NewRandomAccessFile.
+  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> NewMappedFile(const std::string& path);
+
   // Creates path, or truncates it.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(
       const std::string& path) = 0;

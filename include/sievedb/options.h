@@ -64,6 +64,11 @@ struct SIEVEDB_EXPORT Options {
   // Tables whose file is kept open at a time; 0: no limit. Filters and indexes
   // stay in memory either way.
   int max_open_files = 512;
+  // Tables are read through mappings (FileSystem::NewMappedFile): blocks that the block
+  // cache has not, but the kernel has, cost no system call. The price: a disk that fails to
+  // read, or a table that somebody cuts short while it is open, ends the process by
+  // SIGBUS and is no error.
+  bool mmap_reads = false;
 
   // --- tables
   size_t block_bytes = 4096;        // of a data block, before compression

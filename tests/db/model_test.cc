@@ -1,6 +1,8 @@
 // Random operations under random options, checked against a std::map. A failure
 // prints its seed; SIEVEDB_MODEL_SEED repeats it, SIEVEDB_MODEL_RUNS asks for more.
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -41,9 +43,20 @@ using Model = std::map<std::string, std::string, Less>;
 class ModelRun {
  public:
   explicit ModelRun(uint64_t seed) : random_(seed), model_(Less{PickComparator()}) {
-    file_system_ = NewMemoryFileSystem();
+    // Only the real file system has mapped files and logs.
+    if (seed % 6 == 0) {
+      file_system_ = PosixFileSystem();
+      path_ = testing::TempDir() + "/sievedb_model_" + std::to_string(getpid());
+    }
     key_space_ = Chance(2) ? 200 : 5000;
     Reopen();
+  }
+  ~ModelRun() {
+    snapshots_.clear();
+    db_ = nullptr;
+    Options options;
+    options.file_system = file_system_;
+    EXPECT_TRUE(DestroyDB(options, path_).ok());
   }
 
   void Run(int operations) {
@@ -73,6 +86,7 @@ class ModelRun {
     options.max_write_buffers = 2 + static_cast<int>(Random(3));
     options.block_cache_bytes = Chance(3) ? 0 : size_t{1} << (12 + Random(12));
     options.max_open_files = Chance(2) ? 0 : 3;
+    options.mmap_reads = Chance(2);
     options.block_bytes = size_t{256} << Random(6);
     options.block_restart_interval = 1 + static_cast<int>(Random(20));
     options.compression = Chance(2) ? Compression::kNone : Compression::kSnappy;
@@ -95,7 +109,7 @@ class ModelRun {
   void Reopen() {
     snapshots_.clear();
     db_ = nullptr;
-    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(RandomOptions(), "/model");
+    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(RandomOptions(), path_);
     ASSERT_TRUE(db.ok()) << db.status();
     db_ = *std::move(db);
   }
@@ -395,7 +409,8 @@ class ModelRun {
   const Comparator* comparator_ = nullptr;
   uint64_t key_space_ = 0;
   std::shared_ptr<const PrefixExtractor> extractor_;  // of the options that it is open with
-  std::shared_ptr<FileSystem> file_system_;
+  std::shared_ptr<FileSystem> file_system_ = NewMemoryFileSystem();
+  std::string path_ = "/model";
   Model model_;
   std::unique_ptr<DB> db_;
   std::vector<std::pair<std::shared_ptr<const Snapshot>, Model>> snapshots_;

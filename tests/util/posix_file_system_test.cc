@@ -115,6 +115,32 @@ TEST_P(FileSystemContractTest, ReadsAnyRangeOfWhatWasAppended) {
   EXPECT_EQ(fs_->FileSize(Path("a")).value(), 13u);
 }
 
+TEST_P(FileSystemContractTest, MappedFilesReadTheSame) {
+  EXPECT_EQ(fs_->NewMappedFile(Path("none")).status().code(), absl::StatusCode::kNotFound);
+  Write(Path("empty"), "");
+  auto empty = fs_->NewMappedFile(Path("empty"));
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_EQ(ReadAt(**empty, 0, 5), "");
+
+  auto file = fs_->NewWritableFile(Path("a"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Append("hello").ok());
+  auto reader = fs_->NewMappedFile(Path("a"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(ReadAt(**reader, 0, 5), "hello");
+  EXPECT_EQ(ReadAt(**reader, 1, 3), "ell");
+  EXPECT_EQ(ReadAt(**reader, 5, 0), "");
+  EXPECT_EQ(ReadAt(**reader, 4, 100), "o");
+  EXPECT_EQ(ReadAt(**reader, uint64_t{1} << 40, 5), "");
+  // What came after the mapping is read as well.
+  ASSERT_TRUE((*file)->Append(" world").ok());
+  EXPECT_EQ(ReadAt(**reader, 3, 100), "lo world");
+  (*reader)->Readahead(0, 100);
+  // A file that is deleted stays readable while it is open.
+  ASSERT_TRUE(fs_->DeleteFile(Path("a")).ok());
+  EXPECT_EQ(ReadAt(**reader, 0, 5), "hello");
+}
+
 TEST_P(FileSystemContractTest, NewWritableFileTruncatesWhatWasThere) {
   Write(Path("a"), "long content");
   Write(Path("a"), "new");
