@@ -529,6 +529,16 @@ absl::Status FaultFileSystem::RenameFile(const std::string& from, const std::str
   return absl::OkStatus();
 }
 
+absl::Status FaultFileSystem::LinkFile(const std::string& from, const std::string& to) {
+  MutexLock lock(&state_->mu);
+  SIEVEDB_RETURN_IF_ERROR(state_->Check(FileOp::kLink, to));
+  SIEVEDB_RETURN_IF_ERROR(state_->base->LinkFile(from, to));
+  const Entry entry = state_->names[Normalize(from)];
+  entry.content->Sync();
+  state_->Change({"", Normalize(to), entry});
+  return absl::OkStatus();
+}
+
 absl::Status FaultFileSystem::SyncDirectory(const std::string& directory) {
   MutexLock lock(&state_->mu);
   SIEVEDB_RETURN_IF_ERROR(state_->Check(FileOp::kSyncDirectory, directory));

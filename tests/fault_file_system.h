@@ -31,11 +31,12 @@ enum class FileOp {
   kDeleteDirectory,
   kDeleteFile,
   kRename,  // its path is the old one
+  kLink,    // its path is the new one
   kSyncDirectory,
   kLock,
   kFreeSpace,
 };
-inline constexpr int kFileOps = 18;
+inline constexpr int kFileOps = 19;
 
 // What a crash of the machine leaves of what was not synced.
 enum class CrashMode {
@@ -116,6 +117,7 @@ class FaultFileSystem : public FileSystem {
   absl::Status DeleteDirectory(const std::string& path) override;
   absl::Status DeleteFile(const std::string& path) override;
   absl::Status RenameFile(const std::string& from, const std::string& to) override;
+  absl::Status LinkFile(const std::string& from, const std::string& to) override;
   absl::Status SyncDirectory(const std::string& directory) override;
   absl::StatusOr<std::unique_ptr<FileLock>> LockFile(const std::string& path) override;
   absl::StatusOr<uint64_t> FreeSpaceBytes(const std::string& directory) override;

@@ -31,6 +31,11 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> FileSystem::NewMappedFile(
     const std::string& path) {
   return NewRandomAccessFile(path);
 }
+
+absl::Status FileSystem::LinkFile(const std::string& from, const std::string& to) {
+  return absl::UnimplementedError("link " + from + " to " + to + ": this file system has no links");
+}
+
 uint64_t FileSystem::BootId() { return 0; }
 
 uint64_t FileSystem::RandomSeed() {

@@ -241,6 +241,16 @@ class MemoryFileSystemImpl final : public FileSystem {
     return Rename(from, to);
   }
 
+  absl::Status LinkFile(const std::string& from, const std::string& to) override {
+    MutexLock lock(&mu_);
+    SIEVEDB_ASSIGN_OR_RETURN(NodePtr node, FindFile("link", from));
+    SIEVEDB_RETURN_IF_ERROR(CheckParent("link", to));
+    if (!nodes_.emplace(Normalize(to), std::move(node)).second) {
+      return Refused("link", absl::StrFormat("%s to %s", from, to), "File exists");
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status SyncDirectory(const std::string& directory) override {
     MutexLock lock(&mu_);
     return FindDirectory("fsync", directory).status();

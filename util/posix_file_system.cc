@@ -485,6 +485,27 @@ class PosixFileSystemImpl final : public FileSystem {
     return ErrnoStatus("rename", absl::StrFormat("%s to %s", from, to), error);
   }
 
+  absl::Status LinkFile(const std::string& from, const std::string& to) override {
+    const std::string both = absl::StrFormat("%s to %s", from, to);
+    // A symbolic link would be linked itself, and would go on following who made it.
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      const int error = errno;
+      const absl::Status status = ErrnoStatus("link", both, error);
+      const bool cannot =
+          error == EXDEV || error == EPERM || error == EMLINK || error == EOPNOTSUPP;
+      return cannot ? absl::UnimplementedError(status.message()) : status;
+    }
+    absl::Status synced;
+    absl::StatusOr<Descriptor> fd = OpenFile(to, O_RDONLY);
+    if (!fd.ok()) {
+      synced = fd.status();
+    } else if (RetryInterrupted([&] { return ::fsync(fd->get()); }) != 0) {
+      synced = ErrnoStatus("fsync", to, errno);
+    }
+    if (!synced.ok()) ::unlink(to.c_str());
+    return synced;
+  }
+
   absl::Status SyncDirectory(const std::string& directory) override {
     SIEVEDB_ASSIGN_OR_RETURN(Descriptor fd, OpenFile(directory, O_RDONLY | O_DIRECTORY));
     // EINVAL: a file system whose directories need no sync, and have none.

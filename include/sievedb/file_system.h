@@ -104,6 +104,11 @@ class SIEVEDB_EXPORT FileSystem {
   virtual absl::Status DeleteDirectory(const std::string& path) = 0;  // must be empty
   virtual absl::Status DeleteFile(const std::string& path) = 0;
   virtual absl::Status RenameFile(const std::string& from, const std::string& to) = 0;
+  // Gives the file from a second name, to, which must not exist, and makes its bytes
+  // survive the death of the machine; the name does so after SyncDirectory. An error
+  // has done nothing: kUnimplemented where the file system can't, or the two lie on
+  // different ones.
+  virtual absl::Status LinkFile(const std::string& from, const std::string& to);
   // Makes creations, renames and deletions in directory survive the death of the
   // machine.
   virtual absl::Status SyncDirectory(const std::string& directory) = 0;

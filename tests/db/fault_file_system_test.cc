@@ -96,14 +96,26 @@ TEST(FaultFileSystemTest, EveryOperationCanFail) {
     char scratch[4];
     std::string_view result;
     std::multiset<bool> failed;
-    for (const absl::Status& status :
-         {fs.NewRandomAccessFile("/a").status(), (*reader)->Read(0, 1, scratch, &result),
-          fs.NewWritableFile("/n").status(), fs.ReuseWritableFile("/c", "/b").status(),
-          file->Append("yy"), file->Sync(), file->Preallocate(10), file->Close(),
-          fs.GetChildren("/").status(), fs.FileExists("/a").status(), fs.FileSize("/a").status(),
-          fs.CreateDirectory("/e"), fs.DeleteDirectory("/d"), fs.DeleteFile("/a"),
-          fs.CreateDirectory("/r"), fs.RenameFile("/r", "/s"), fs.SyncDirectory("/"),
-          fs.LockFile("/L").status(), fs.FreeSpaceBytes("/").status()}) {
+    for (const absl::Status& status : {fs.NewRandomAccessFile("/a").status(),
+                                       (*reader)->Read(0, 1, scratch, &result),
+                                       fs.NewWritableFile("/n").status(),
+                                       fs.ReuseWritableFile("/c", "/b").status(),
+                                       file->Append("yy"),
+                                       file->Sync(),
+                                       file->Preallocate(10),
+                                       file->Close(),
+                                       fs.GetChildren("/").status(),
+                                       fs.FileExists("/a").status(),
+                                       fs.FileSize("/a").status(),
+                                       fs.CreateDirectory("/e"),
+                                       fs.DeleteDirectory("/d"),
+                                       fs.LinkFile("/a", "/l"),
+                                       fs.DeleteFile("/a"),
+                                       fs.CreateDirectory("/r"),
+                                       fs.RenameFile("/r", "/s"),
+                                       fs.SyncDirectory("/"),
+                                       fs.LockFile("/L").status(),
+                                       fs.FreeSpaceBytes("/").status()}) {
       failed.insert(status == kFull);
       EXPECT_TRUE(status == kFull || status.ok()) << i << " " << status;
     }
@@ -135,6 +147,19 @@ TEST(FaultFileSystemTest, CrashLosesWhatWasNotSynced) {
   EXPECT_EQ(Content(&fs, "/a"), "safe unsafe");
   ASSERT_TRUE(file->Sync().ok());
   EXPECT_EQ(Content(fs.CrashClone(CrashMode::kLoseUnsynced, 1).get(), "/a"), "safe unsafe");
+}
+
+TEST(FaultFileSystemTest, ALinkedFileIsSyncedAndItsNameIsNot) {
+  FaultFileSystem fs;
+  ASSERT_TRUE(fs.CreateDirectory("/d").ok());
+  Create(&fs, "/a", "bytes");
+  ASSERT_TRUE(fs.SyncDirectory("/").ok());
+  ASSERT_TRUE(fs.LinkFile("/a", "/d/l").ok());
+  EXPECT_EQ(Content(fs.CrashClone(CrashMode::kLoseUnsynced, 1).get(), "/d/l"), "missing");
+  ASSERT_TRUE(fs.SyncDirectory("/d").ok());
+  ASSERT_TRUE(fs.DeleteFile("/a").ok());
+  EXPECT_EQ(Content(fs.CrashClone(CrashMode::kLoseUnsynced, 1).get(), "/d/l"), "bytes");
+  EXPECT_EQ(Content(fs.CrashClone(CrashMode::kKeepUnsynced, 1).get(), "/a"), "missing");
 }
 
 TEST(FaultFileSystemTest, TornCrashKeepsAPrefix) {

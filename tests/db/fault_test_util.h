@@ -44,6 +44,7 @@ inline bool IsWrite(FileOp op) {
     case FileOp::kClose:
     case FileOp::kCreateDirectory:
     case FileOp::kRename:
+    case FileOp::kLink:
     case FileOp::kSyncDirectory:
       return true;
     default:

@@ -242,6 +242,29 @@ TEST_P(FileSystemContractTest, RenameReplacesTheTarget) {
   EXPECT_EQ(Content(Path("b")), "A");
 }
 
+TEST_P(FileSystemContractTest, ALinkIsASecondNameOfTheFile) {
+  Write(Path("a"), "A");
+  Write(Path("b"), "B");
+  ASSERT_TRUE(fs_->LinkFile(Path("a"), Path("l")).ok());
+  EXPECT_EQ(Content(Path("l")), "A");
+  const absl::Status taken = fs_->LinkFile(Path("b"), Path("l"));
+  EXPECT_FALSE(taken.ok());
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("File exists"));
+  EXPECT_EQ(Content(Path("l")), "A");
+  EXPECT_TRUE(absl::IsNotFound(fs_->LinkFile(Path("none"), Path("m"))));
+  EXPECT_TRUE(absl::IsNotFound(fs_->LinkFile(Path("a"), Path("none/m"))));
+  ASSERT_TRUE(fs_->CreateDirectory(Path("d")).ok());
+  EXPECT_FALSE(fs_->LinkFile(Path("d"), Path("m")).ok());
+  EXPECT_FALSE(fs_->FileExists(Path("m")).value());
+  // Each name goes its own way.
+  ASSERT_TRUE(fs_->DeleteFile(Path("a")).ok());
+  Write(Path("a"), "another");
+  EXPECT_EQ(Content(Path("l")), "A");
+  ASSERT_TRUE(fs_->LinkFile(Path("l"), Path("d/k")).ok());
+  ASSERT_TRUE(fs_->DeleteFile(Path("l")).ok());
+  EXPECT_EQ(Content(Path("d/k")), "A");
+}
+
 TEST_P(FileSystemContractTest, DeletedFileStaysReadableWhereItIsOpen) {
   Write(Path("a"), "content");
   auto reader = fs_->NewRandomAccessFile(Path("a"));
