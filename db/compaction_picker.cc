@@ -53,6 +53,8 @@ class Picker {
   bool IsOutputOfOther(int level, const std::string_view* smallest,
                        const std::string_view* largest) const;
   uint64_t OverlapBytes(int level, const Range& range) const;
+  // Whether level has no table that overlaps range, and is not about to get one.
+  bool IsFree(int level, const Range& range) const;
 
  private:
   Range RangeOf(absl::Span<const FileRef> files) const;
@@ -102,6 +104,16 @@ bool Picker::IsOutputOfOther(int level, const std::string_view* smallest,
     return other.output_level == level &&
            (largest == nullptr || order_.Compare(other.smallest, *largest) <= 0) &&
            (smallest == nullptr || order_.Compare(other.largest, *smallest) >= 0);
+  });
+}
+
+bool Picker::IsFree(int level, const Range& range) const {
+  if (IsOutputOfOther(level, &range.smallest, &range.largest)) return false;
+  if (level > 0) return !Overlap(level, range);
+  const absl::Span<const FileRef> files = version_.files(0);
+  return std::none_of(files.begin(), files.end(), [&](const FileRef& file) {
+    return order_.Compare(SmallestUserKey(file), range.largest) <= 0 &&
+           order_.Compare(LargestUserKey(file), range.smallest) >= 0;
   });
 }
 
@@ -376,6 +388,16 @@ std::optional<CompactionPlan> PickManual(const Options& options, const Version& 
   }
   plan->reason = "asked for";
   return plan;
+}
+
+int PickLevelForNewest(const Options& options, const Version& version,
+                       const CompactionsInProgress& running, std::string_view smallest,
+                       std::string_view largest) {
+  const Picker picker(options, version, running);
+  int level = 0;
+  if (!picker.IsFree(level, {smallest, largest})) return level;
+  while (level + 1 < kNumLevels && picker.IsFree(level + 1, {smallest, largest})) ++level;
+  return level;
 }
 
 uint64_t PendingCompactionBytes(const Options& options, const Version& version) {

@@ -75,6 +75,13 @@ std::optional<CompactionPlan> PickManual(const Options& options, const Version& 
                                          const std::string_view* end, bool* busy,
                                          std::optional<std::string>* next_begin);
 
+// The lowest level that a table with user keys [smallest, largest], newer than all that is
+// there, can be put into: it overlaps nothing there and above, nor what compactions that
+// run write there or above. 0 where there is none below.
+int PickLevelForNewest(const Options& options, const Version& version,
+                       const CompactionsInProgress& running, std::string_view smallest,
+                       std::string_view largest);
+
 // Bytes that compactions would have to write until no level is above its target.
 uint64_t PendingCompactionBytes(const Options& options, const Version& version);
 

@@ -228,6 +228,12 @@ std::shared_ptr<const Version> DBImpl::Begin(const CompactionPlan& plan) {
 }
 
 void DBImpl::End(const CompactionPlan& plan) {
+  Forget(plan);
+  InstallView();
+  UpdateStall();
+}
+
+void DBImpl::Forget(const CompactionPlan& plan) {
   for (const FileRef& file : plan.inputs) running_.busy_files.erase(file->number);
   for (const FileRef& file : plan.output_inputs) running_.busy_files.erase(file->number);
   const auto range = std::find_if(
@@ -237,8 +243,6 @@ void DBImpl::End(const CompactionPlan& plan) {
       });
   assert(range != running_.ranges.end());
   running_.ranges.erase(range);
-  InstallView();
-  UpdateStall();
 }
 
 void DBImpl::BackgroundCompaction() {

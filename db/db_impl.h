@@ -15,6 +15,7 @@
 #include "db/compaction_job.h"
 #include "db/compaction_picker.h"
 #include "db/db_iterator.h"
+#include "db/external_tables.h"
 #include "db/filter_plan.h"
 #include "db/log_writer.h"
 #include "db/memtable.h"
@@ -36,6 +37,7 @@ namespace sievedb {
 //   db_open.cc        open, recovery from WALs, close, destroy
 //   db_read.cc        Get, MultiGet, MayContain, iterators, snapshots
 //   db_write.cc       Put … Write, the commit of a group, memtable switch, stalls
+//   db_ingest.cc      IngestExternalFiles
 //   db_background.cc  scheduling, flush, compaction, obsolete files, errors
 //   db_compact.cc     Flush, CompactRange, WaitForBackgroundWork, VerifyChecksums
 //   db_properties.cc  GetProperty, GetApproximateSizes
@@ -55,6 +57,8 @@ class DBImpl final : public DB {
                    std::string_view value) override;
   absl::Status Delete(const WriteOptions& options, std::string_view key) override;
   absl::Status Write(const WriteOptions& options, WriteBatch* batch) override;
+  absl::Status IngestExternalFiles(const std::vector<std::string>& files,
+                                   const IngestOptions& options) override;
   absl::Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   absl::Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) override;
   void MultiGet(const ReadOptions& options, absl::Span<const std::string_view> keys,
@@ -120,7 +124,17 @@ class DBImpl final : public DB {
   absl::Status BeginMemtable();
   absl::Status SwitchMemtable(bool no_slowdown);
   absl::Status SwitchMemtableFromQueue();
+  absl::Status SyncWal();
   absl::Status LogGroup(absl::Span<PendingWrite* const> group, uint64_t first_sequence);
+
+  // --- db_ingest.cc
+  // Id of the newest of the memtables, the active one among them or not, that holds a
+  // key in the range of one of tables. 0: none does.
+  uint64_t NewestOverlappingMemtable(const ExternalTables& tables, bool with_active);
+  absl::Status FlushOverlapping(const ExternalTables& tables);
+  // Those two run at the front of the queue.
+  absl::Status Install(ExternalTables* tables, IngestEvent* event);
+  absl::Status AddToVersion(ExternalTables* tables, IngestEvent* event);
 
   // --- db_background.cc
   void InstallView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -145,6 +159,7 @@ class DBImpl final : public DB {
   std::shared_ptr<const Version> Begin(const CompactionPlan& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void End(const CompactionPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Forget(const CompactionPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // of running_
   void DeleteObsoleteTables();
   int MaxCompactions() const;
 

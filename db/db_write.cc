@@ -61,7 +61,9 @@ absl::Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
 }
 
 absl::Status DBImpl::CommitGroup(absl::Span<PendingWrite* const> group) {
-  if (group[0]->batch == nullptr) return SwitchMemtableFromQueue();
+  if (group[0]->batch == nullptr) {
+    return group[0]->work != nullptr ? (*group[0]->work)() : SwitchMemtableFromQueue();
+  }
   uint64_t bytes = 0;
   uint64_t count = 0;
   for (const PendingWrite* write : group) {
@@ -120,9 +122,12 @@ absl::Status DBImpl::LogGroup(absl::Span<PendingWrite* const> group, uint64_t fi
   Count(statistics_, Counter::kWalBytes, record.size());
   const bool sync = std::any_of(group.begin(), group.end(),
                                 [](const PendingWrite* write) { return write->sync; });
-  if (!sync) return status;
+  return sync ? SyncWal() : status;
+}
+
+absl::Status DBImpl::SyncWal() {
   const LatencyTimer timer(statistics_, Latency::kWalSync, LatencyTimer::When::kAlways);
-  status = wals_->Sync();
+  const absl::Status status = wals_->Sync();
   // What a failed sync left on the disk is unknown, and trying again would not
   // tell: the kernel may have dropped the pages.
   if (!status.ok()) SetBackgroundError(status, "syncing the WAL", /*resumable=*/false);

@@ -79,6 +79,12 @@ struct FileMeta {
   uint64_t entries = 0;
   uint64_t tombstones = 0;
   uint64_t raw_bytes = 0;  // keys and values, uncompressed
+  // The file number in the footer of a table that SstFileWriter made, with
+  // kExternalNumberBit; 0: it is `number`, as in all that the database wrote. All
+  // entries of such a table count as of one sequence, though the table says 0.
+  uint64_t external_number = 0;
+  uint64_t checksum_number() const { return external_number != 0 ? external_number : number; }
+  uint64_t global_sequence() const { return external_number != 0 ? largest_sequence : 0; }
 
   // Null until it is opened (TableOpener). Release-stored once, acquire-loaded.
   mutable std::atomic<TableReader*> table{nullptr};

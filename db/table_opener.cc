@@ -29,7 +29,8 @@ absl::StatusOr<const TableReader*> TableOpener::Open(const FileMeta& file) {
   options.block_cache = static_cast<BlockCacheImpl*>(options_.block_cache.get());
   options.statistics = static_cast<StatisticsImpl*>(options_.statistics.get());
   options.path = TableFileName(db_path_, file.number);
-  options.file_number = file.number;
+  options.file_number = file.checksum_number();
+  options.global_sequence = file.global_sequence();
   options.file_bytes = file.file_bytes;
   options.tail_bytes = file.tail_bytes;
   options.hash_seed = hash_seed_;

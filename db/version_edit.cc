@@ -18,6 +18,10 @@
 //                           sequence, varint entries, varint tombstones, varint raw
 //                           bytes
 //   0x08  hash seed         fixed64; where no edit has one, it is 0
+//   0x20  external table    as 0x07, then fixed64 file number of its footer, with
+//                           kExternalNumberBit: a table that SstFileWriter made.
+//                           Smallest and largest sequence are one, which is that of
+//                           all its entries, and of the two keys
 //
 // A tag with bit 0x40 is one that a reader may skip: a length-prefixed value
 // follows. Any other unknown tag means that only a newer version can understand
@@ -27,6 +31,7 @@
 #include "db/version_edit.h"
 
 #include "absl/strings/str_format.h"
+#include "table/format.h"
 #include "table/internal_key.h"
 #include "util/coding.h"
 #include "util/escape.h"
@@ -51,6 +56,7 @@ enum FieldTag : uint64_t {
   kRemovedTable = 0x06,
   kAddedTable = 0x07,
   kHashSeed = 0x08,
+  kExternalTable = 0x20,
 };
 
 absl::Status Damaged(std::string_view field, std::string_view what) {
@@ -58,7 +64,7 @@ absl::Status Damaged(std::string_view field, std::string_view what) {
 }
 
 void AppendAddedTable(std::string* to, int level, const FileMeta& file) {
-  AppendVarint64(to, kAddedTable);
+  AppendVarint64(to, file.external_number != 0 ? kExternalTable : kAddedTable);
   AppendVarint64(to, static_cast<uint64_t>(level));
   AppendVarint64(to, file.number);
   AppendVarint64(to, file.file_bytes);
@@ -70,6 +76,7 @@ void AppendAddedTable(std::string* to, int level, const FileMeta& file) {
   AppendVarint64(to, file.entries);
   AppendVarint64(to, file.tombstones);
   AppendVarint64(to, file.raw_bytes);
+  if (file.external_number != 0) AppendFixed64(to, file.external_number);
 }
 
 bool IsInternalKey(std::string_view key) {
@@ -100,6 +107,17 @@ std::string FindFault(const FileMeta& file) {
   if (file.entries > kMaxFileBytes || file.tombstones > file.entries) {
     return absl::StrFormat("table %d has %d tombstones among %d entries", file.number,
                            file.tombstones, file.entries);
+  }
+  if (file.external_number == 0) return "";
+  if ((file.external_number & kExternalNumberBit) == 0) {
+    return absl::StrFormat("table %d is external, of number %016x", file.number,
+                           file.external_number);
+  }
+  const uint64_t sequence = file.largest_sequence;
+  if (sequence == 0 || file.smallest_sequence != sequence ||
+      TagSequence(Tag(file.smallest)) != sequence || TagSequence(Tag(file.largest)) != sequence) {
+    return absl::StrFormat("table %d is external, with sequences %d .. %d", file.number,
+                           file.smallest_sequence, sequence);
   }
   return "";
 }
@@ -138,7 +156,9 @@ class Decoder {
       case kRemovedTable:
         return RemovedTable();
       case kAddedTable:
-        return AddedTable();
+        return AddedTable(/*external=*/false);
+      case kExternalTable:
+        return AddedTable(/*external=*/true);
       case kHashSeed:
         return Scalar("hash seed", reader_.Fixed64(), &edit_.hash_seed);
       default:
@@ -185,7 +205,7 @@ class Decoder {
     return absl::OkStatus();
   }
 
-  absl::Status AddedTable() {
+  absl::Status AddedTable(bool external) {
     int level = 0;
     SIEVEDB_RETURN_IF_ERROR(Level("added table", &level));
     auto file = std::make_shared<FileMeta>();
@@ -199,7 +219,12 @@ class Decoder {
     file->entries = reader_.Varint64();
     file->tombstones = reader_.Varint64();
     file->raw_bytes = reader_.Varint64();
+    if (external) file->external_number = reader_.Fixed64();
     if (!reader_.ok()) return Damaged("added table", "cut short");
+    if (external && file->external_number == 0) {
+      return Damaged("added table",
+                     absl::StrFormat("table %d is external, of number 0", file->number));
+    }
     if (const std::string fault = FindFault(*file); !fault.empty()) {
       return Damaged("added table", fault);
     }
@@ -274,6 +299,9 @@ std::string VersionEdit::DebugString() const {
         level, file->number, Escape(UserKey(file->smallest)), Escape(UserKey(file->largest)),
         file->file_bytes, file->tail_bytes, file->raw_bytes, file->entries, file->tombstones,
         file->smallest_sequence, file->largest_sequence));
+    if (file->external_number != 0) {
+      absl::StrAppendFormat(&to, ", external %016x", file->external_number);
+    }
   }
   return to;
 }

@@ -17,8 +17,10 @@ namespace sievedb {
 
 // One writer waiting its turn; lives on the writer's stack.
 struct PendingWrite {
-  WriteBatch* batch = nullptr;  // null: a group of its own, for work that needs the
-                                // front of the queue (a memtable switch)
+  // Null: a group of its own, for work that needs the front of the queue.
+  WriteBatch* batch = nullptr;
+  // That work; null: a memtable switch.
+  const absl::FunctionRef<absl::Status()>* work = nullptr;
   bool sync = false;
   bool disable_wal = false;
   bool no_slowdown = false;

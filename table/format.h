@@ -39,7 +39,10 @@ namespace sievedb {
 //   48      16    range tombstones   0, 0
 //   64      8     tail bytes         from the filter block (or, without one, the
 //                                    index block) to the end of the file
-//   72      8     file number        seeds the checksums
+//   72      8     file number        seeds the checksums. In a table that SstFileWriter
+//                                    made, a random one with its highest bit set, which
+//                                    stays what it is when a database takes the table
+//                                    under a number of its own: the MANIFEST has both
 //   80      8     filter: keys       added to it: distinct user keys, and prefixes
 //   88      8     filter: bits a key (IEEE 754 double)
 //   96      1     filter: kind       FilterPolicy::Kind(); 0 without a filter
@@ -55,6 +58,9 @@ namespace sievedb {
 inline constexpr size_t kBlockTrailerBytes = 9;
 inline constexpr size_t kFooterBytes = 128;
 inline constexpr uint32_t kTableFormatVersion = 1;
+// In the file numbers of tables that SstFileWriter made, and in no others. The entries
+// of such a table have sequence 0 and no two are of one user key.
+inline constexpr uint64_t kExternalNumberBit = uint64_t{1} << 63;
 inline constexpr uint64_t kTableMagic = 0x31656c6261745653;  // "SVtable1"
 
 // Raw bytes of a block; every offset inside one fits 32 bits.

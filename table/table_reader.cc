@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "table/block.h"
+#include "table/global_sequence_iterator.h"
 #include "table/table_iterator.h"
 #include "table/table_parts.h"
 #include "util/filter_block.h"
@@ -133,11 +134,12 @@ absl::Status FetchBlock(const TableParts& parts, size_t i, const ReadOptions& op
 
 }  // namespace
 
-TableReader::TableReader(std::unique_ptr<TableParts> parts, uint64_t lookup_seed)
-    : foreign_seed_(parts->properties.hash_seed != lookup_seed),
+TableReader::TableReader(std::unique_ptr<TableParts> parts, const TableReaderOptions& options)
+    : foreign_seed_(parts->properties.hash_seed != options.hash_seed),
       knows_prefixes_(parts->prefix_extractor != nullptr),
       filter_(parts->filter.get()),
       hash_seed_(parts->properties.hash_seed),
+      global_sequence_(options.global_sequence),
       parts_(std::move(parts)) {
   const auto remember = [this](const auto& bloom) {
     bloom_blocks_ = bloom.blocks();
@@ -195,7 +197,7 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
       parts->properties.prefix_extractor_name == options.prefix_extractor->Name()) {
     parts->prefix_extractor = options.prefix_extractor;
   }
-  return std::unique_ptr<TableReader>(new TableReader(std::move(parts), options.hash_seed));
+  return std::unique_ptr<TableReader>(new TableReader(std::move(parts), options));
 }
 
 absl::Status TableReader::filter_status() const { return parts_->filter_status; }
@@ -253,6 +255,10 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
   const TableParts& parts = *parts_;
   const IndexReader& index = parts.index;
   assert(!lookup->decided());
+  // All of the table or none of it: entries that count as of one sequence have 0 in the
+  // file, which every lookup sees.
+  if (lookup->sequence < global_sequence_) [[unlikely]]
+    return absl::OkStatus();
   size_t i = preparation != nullptr && preparation->found
                  ? preparation->block
                  : index.Find(lookup->user_key, lookup->seek_tag, lookup->word, parts.cached.get());
@@ -296,7 +302,9 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
 
 std::unique_ptr<InternalIterator> TableReader::NewIterator(const ReadOptions& options,
                                                            bool for_compaction) const {
-  return NewTableIterator(*parts_, options, for_compaction);
+  std::unique_ptr<InternalIterator> entries = NewTableIterator(*parts_, options, for_compaction);
+  if (global_sequence_ == 0) return entries;
+  return NewGlobalSequenceIterator(std::move(entries), parts_->order.user(), global_sequence_);
 }
 
 uint64_t TableReader::ApproximateOffsetOf(std::string_view internal_key) const {
@@ -312,6 +320,9 @@ absl::Status TableReader::ForEachBlock(
 }
 
 const TableProperties& TableReader::properties() const { return parts_->properties; }
+
+uint64_t TableReader::file_number() const { return parts_->footer.file_number; }
+uint64_t TableReader::tail_bytes() const { return parts_->footer.tail_bytes; }
 
 size_t TableReader::FilterMemoryBytes() const {
   return parts_->filter == nullptr ? 0 : parts_->filter->MemoryBytes();

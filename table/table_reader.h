@@ -34,6 +34,9 @@ struct TableReaderOptions {
   uint64_t tail_bytes = 0;  // 0: unknown, costs a second read
   // What lookups are hashed with: that of the database. The table may have another.
   uint64_t hash_seed = 0;
+  // Not 0: that of all entries, whatever sequence they have in the file. The table must
+  // be one of SstFileWriter's.
+  uint64_t global_sequence = 0;
 };
 inline constexpr uint64_t kAnyFileNumber = ~uint64_t{0};
 
@@ -60,6 +63,9 @@ class TableReader {
   static absl::StatusOr<std::unique_ptr<TableReader>> Open(const TableReaderOptions& options,
                                                            std::unique_ptr<RandomAccessFile> file);
   ~TableReader();
+
+  // What the options' global_sequence is. Requires: nobody else knows the table yet.
+  void SetGlobalSequence(uint64_t sequence) { global_sequence_ = sequence; }
 
   // What Lookup::hash is with this table's seed.
   uint64_t HashOf(const Lookup& lookup) const {
@@ -140,6 +146,8 @@ class TableReader {
   absl::Status ForEachBlock(const std::function<bool(const BlockDescription&)>& fn) const;
 
   const TableProperties& properties() const;
+  uint64_t file_number() const;  // in the footer
+  uint64_t tail_bytes() const;
   size_t MemoryBytes() const;  // index, filter and bookkeeping
   size_t FilterMemoryBytes() const;
   // What was added to its filter; without one, what would have been but for prefixes.
@@ -149,7 +157,7 @@ class TableReader {
  private:
   bool PrepareStep(const Lookup& lookup, int step, Preparation* preparation) const;
 
-  TableReader(std::unique_ptr<TableParts> parts, uint64_t lookup_seed);
+  TableReader(std::unique_ptr<TableParts> parts, const TableReaderOptions& options);
 
   // The filter, where it is a blocked Bloom filter, without a pointer to follow: a
   // lookup asks many tables, each for the first time in a while.
@@ -161,6 +169,7 @@ class TableReader {
   bool knows_prefixes_ = false;
   const FilterReader* filter_ = nullptr;
   const uint64_t hash_seed_;
+  uint64_t global_sequence_;  // 0: entries have their own
   const std::unique_ptr<TableParts> parts_;
 };
 

@@ -32,6 +32,8 @@ constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kCounter
     "sievedb.compaction.bytes.written",
     "sievedb.compaction.dropped.hidden",
     "sievedb.compaction.dropped.tombstone",
+    "sievedb.ingest.tables",
+    "sievedb.ingest.bytes",
     "sievedb.table.opened",
     "sievedb.filter.load.errors",
     "sievedb.prefix.checks",

@@ -59,6 +59,24 @@ class SIEVEDB_EXPORT DB {
   // Applies all changes of the batch or none. The batch itself is left as it is.
   virtual absl::Status Write(const WriteOptions& options, WriteBatch* batch) = 0;
 
+  // Adds the tables in files, which SstFileWriter wrote, to the database, all of them
+  // or none, as if their entries were written now, in one batch: they are newer than
+  // what was written before, and snapshots and iterators that exist do not see them.
+  // Each goes to the lowest level where it is above all that it overlaps, and is not
+  // rewritten. The files themselves stay as they are and are the caller's
+  // (IngestOptions::link_files). On return the tables, and all that was written before
+  // with a WAL, survive the death of the machine.
+  //
+  // Errors: kInvalidArgument for no files, files whose keys overlap (or one named twice),
+  //         another comparator's, or a table that SstFileWriter did not write;
+  //         kDataLoss for a file that is damaged or no table; kNotFound where there is
+  //         none; kFailedPrecondition where writes are refused. Nothing is added then.
+  // Cost:   opens each file, and reads all of it where options.verify_checksums; copies
+  //         it where it can't be linked. Writers wait while the MANIFEST is written, and
+  //         where a memtable has keys in a file's range, while it is flushed.
+  virtual absl::Status IngestExternalFiles(const std::vector<std::string>& files,
+                                           const IngestOptions& options) = 0;
+
   // --- reading. kNotFound where there is no such key.
   // Cost: an absent key costs one hash and one filter line per run, no I/O but
   //       for the filters' false positives; a present one at most one block read.

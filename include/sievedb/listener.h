@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "sievedb/export.h"
@@ -37,6 +38,22 @@ struct TableFileEvent {
   std::string db_path;
   uint64_t file_number = 0;
   uint64_t file_bytes = 0;
+};
+
+// DB::IngestExternalFiles came to its end.
+struct IngestEvent {
+  struct Table {
+    std::string external_path;
+    uint64_t file_number = 0;  // in the database
+    int level = 0;
+    uint64_t file_bytes = 0;
+    uint64_t entries = 0;
+  };
+  std::string db_path;
+  std::vector<Table> tables;  // none where it failed
+  uint64_t sequence = 0;      // of all their entries
+  uint64_t micros = 0;
+  absl::Status status;
 };
 
 enum class StallState { kNone, kDelayed, kStopped };
@@ -75,6 +92,7 @@ class SIEVEDB_EXPORT EventListener {
   virtual void OnFlushCompleted(const FlushEvent&) {}
   virtual void OnCompactionBegin(const CompactionEvent&) {}
   virtual void OnCompactionCompleted(const CompactionEvent&) {}
+  virtual void OnIngestCompleted(const IngestEvent&) {}
   virtual void OnTableFileCreated(const TableFileEvent&) {}
   virtual void OnTableFileDeleted(const TableFileEvent&) {}
   virtual void OnStallChanged(const StallEvent&) {}

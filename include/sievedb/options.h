@@ -163,6 +163,16 @@ struct CompactRangeOptions {
   bool rewrite_bottommost = false;
 };
 
+struct IngestOptions {
+  // Whether every block of every file is read and checked first. False: a fault shows
+  // when a read or a compaction comes to it.
+  bool verify_checksums = true;
+  // Whether a file gets a second name in the database's directory, which copies nothing,
+  // where the file system can (both on one). The file must then not be changed in place
+  // any more: deleting or replacing it is fine. False: it is copied.
+  bool link_files = true;
+};
+
 // [begin, end) in comparator order.
 struct KeyRange {
   std::string_view begin;

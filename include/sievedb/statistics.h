@@ -36,6 +36,8 @@ enum class Counter : uint32_t {
   kCompactionBytesWritten,
   kEntriesDroppedHidden,
   kEntriesDroppedTombstone,
+  kTablesIngested,
+  kIngestedBytes,
   kTablesOpened,
   kFilterLoadErrors,
   kPrefixChecks,  // of tables' filters by iterators; none of them counts in FilterLevelCounts

@@ -114,6 +114,12 @@ std::string RunCase(const DataDrivenCase& test) {
         ComputeScores(world.options, *version, world.running), " ",
         [](std::string* to, double score) { *to += absl::StrFormat("%.2f", score); });
   }
+  if (test.command == "newest") {
+    const std::string from = test.Argument("from");
+    const std::string to = test.Argument("to");
+    return "L" +
+           std::to_string(PickLevelForNewest(world.options, *version, world.running, from, to));
+  }
   if (test.command == "pending") {
     return std::to_string(PendingCompactionBytes(world.options, *version));
   }

@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
+#include "sievedb/sst_file_writer.h"
 
 namespace sievedb {
 namespace {
@@ -79,6 +82,11 @@ class ModelRun {
   }
 
   Options RandomOptions() {
+    extractor_ = RandomExtractor();
+    return RandomOptions(extractor_);
+  }
+
+  Options RandomOptions(std::shared_ptr<const PrefixExtractor> extractor) {
     Options options;
     options.file_system = file_system_;
     options.comparator = comparator_;
@@ -96,7 +104,7 @@ class ModelRun {
     if (options.filter_policy != nullptr && options.plan_filter_memory && Chance(3)) {
       options.filter_memory_bytes = 1 + Random(20'000);
     }
-    options.prefix_extractor = extractor_ = RandomExtractor();
+    options.prefix_extractor = std::move(extractor);
     options.level0_file_trigger = 1 + static_cast<int>(Random(6));
     options.level_base_bytes = uint64_t{128} << 10;
     options.level_size_multiplier = 2 + static_cast<double>(Random(9));
@@ -165,6 +173,8 @@ class ModelRun {
       case 8:
       case 9:
         return CheckMultiGet();
+      case 10:
+        return Ingest();
       default:
         break;
     }
@@ -196,6 +206,45 @@ class ModelRun {
       }
     }
     ASSERT_TRUE(db_->Write(RandomWriteOptions(), &batch).ok());
+  }
+
+  // Tables of the next keys in order, a few each.
+  void Ingest() {
+    Model changes(model_.key_comp());  // an empty string: deleted
+    for (uint64_t i = 1 + Random(Chance(2) ? 5 : 300); i > 0; --i) {
+      changes[RandomKey()] = Chance(4) ? "" : RandomValue() + "!";
+    }
+    const uint64_t tables = 1 + Random(4);
+    std::vector<std::string> paths;
+    std::optional<SstFileWriter> writer;
+    uint64_t left = 0;  // of the table
+    for (const auto& [key, value] : changes) {
+      if (left == 0) {
+        if (writer.has_value()) {
+          ASSERT_TRUE(writer->Finish().ok());
+        }
+        writer.emplace(RandomOptions(extractor_));
+        paths.push_back(path_ + ".table" + std::to_string(paths.size()));
+        ASSERT_TRUE(writer->Open(paths.back()).ok());
+        left = (changes.size() + tables - 1) / tables;
+      }
+      --left;
+      ASSERT_TRUE((value.empty() ? writer->Delete(key) : writer->Put(key, value)).ok());
+      if (value.empty()) {
+        model_.erase(key);
+      } else {
+        model_[key] = value;
+      }
+    }
+    ASSERT_TRUE(writer->Finish().ok());
+    std::shuffle(paths.begin(), paths.end(), random_);
+    IngestOptions options;
+    options.verify_checksums = !Chance(3);
+    options.link_files = !Chance(3);
+    const absl::Status status = db_->IngestExternalFiles(paths, options);
+    ASSERT_TRUE(status.ok()) << status;
+    // They are the caller's still.
+    for (const std::string& path : paths) ASSERT_TRUE(file_system_->DeleteFile(path).ok());
   }
 
   void Compact() {

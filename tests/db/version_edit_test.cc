@@ -26,6 +26,9 @@ VersionEdit FullEdit() {
   edit.removed_files = {{0, 5}, {6, 1000000}};
   edit.added_files.emplace_back(1, MakeFile(7, "a", std::string("z\0\xff", 3), 9, 70000));
   edit.added_files.emplace_back(6, MakeFile(8, "", "", 0, 0));
+  auto external = MakeFile(10, "c", "d", 11, 1000);
+  external->external_number = 0x8000000000000001;
+  edit.added_files.emplace_back(0, std::move(external));
   return edit;
 }
 
@@ -35,7 +38,9 @@ constexpr const char* kFullText =
     "sequence 72057594037927935, -L0:5, -L6:1000000, "
     "+L1:7[a .. z\\x00\\xff] 70000 bytes (tail 7000, raw 140000), 100 entries (0 deletes), "
     "sequences 9 .. 9, "
-    "+L6:8[ .. ] 0 bytes (tail 0, raw 0), 100 entries (0 deletes), sequences 0 .. 0";
+    "+L6:8[ .. ] 0 bytes (tail 0, raw 0), 100 entries (0 deletes), sequences 0 .. 0, "
+    "+L0:10[c .. d] 1000 bytes (tail 100, raw 2000), 100 entries (0 deletes), "
+    "sequences 11 .. 11, external 8000000000000001";
 
 absl::Status DecodeStatus(std::string_view bytes) { return VersionEdit::Decode(bytes).status(); }
 
@@ -74,6 +79,18 @@ TEST(VersionEditTest, BytesAreAsDescribed) {
             "096b0103000000000000"  // largest
             "0303640090"
             "03");  // sequences, entries, tombstones, raw bytes
+
+  VersionEdit external;
+  file = MakeFile(9, "k", "k", 3, 200);
+  file->external_number = 0x8899aabbccddeeff;
+  external.added_files.emplace_back(4, file);
+  EXPECT_EQ(ToHex(external.Encode()),
+            "00"
+            "200409c80114"  // external table, as an added one
+            "096b0103000000000000"
+            "096b0103000000000000"
+            "030364009003"
+            "ffeeddccbbaa9988");  // the number in its footer
 }
 
 TEST(VersionEditTest, EveryCutIsAnError) {
@@ -89,7 +106,7 @@ TEST(VersionEditTest, EveryCutIsAnError) {
       EXPECT_TRUE(absl::IsDataLoss(edit.status())) << n << ": " << edit.status();
     }
   }
-  EXPECT_EQ(ok, 10u);
+  EXPECT_EQ(ok, 11u);
 }
 
 TEST(VersionEditTest, EveryFlippedByteGivesAnErrorOrAnEdit) {
@@ -153,12 +170,11 @@ TEST(VersionEditTest, FieldsOutOfRange) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeStatus(empty + "\x06\x07\x01")));  // level 7
 
   const auto with_file = [](auto change) {
-    VersionEdit edit;
     // Encode asserts what Decode checks, so the fields are written by hand.
     const auto file = MakeFile(9, "b", "c", 3, 200);
     change(file.get());
     std::string bytes(1, '\0');
-    bytes += '\x07';
+    bytes += file->external_number != 0 ? '\x20' : '\x07';
     AppendVarint64(&bytes, 1);
     AppendVarint64(&bytes, file->number);
     AppendVarint64(&bytes, file->file_bytes);
@@ -170,6 +186,7 @@ TEST(VersionEditTest, FieldsOutOfRange) {
     AppendVarint64(&bytes, file->entries);
     AppendVarint64(&bytes, file->tombstones);
     AppendVarint64(&bytes, file->raw_bytes);
+    if (file->external_number != 0) AppendFixed64(&bytes, file->external_number);
     return DecodeStatus(bytes);
   };
   EXPECT_TRUE(with_file([](FileMeta*) {}).ok());
@@ -188,6 +205,25 @@ TEST(VersionEditTest, FieldsOutOfRange) {
   expect_damage([](FileMeta* f) { f->largest_sequence = kMaxSequence + 1; });
   expect_damage([](FileMeta* f) { f->tombstones = f->entries + 1; });
   expect_damage([](FileMeta* f) { f->raw_bytes = ~uint64_t{0}; });
+
+  // An external table: all entries are of one sequence, which is none of the first.
+  constexpr uint64_t kExternal = uint64_t{1} << 63;
+  EXPECT_TRUE(with_file([](FileMeta* f) { f->external_number = kExternal; }).ok());
+  expect_damage([](FileMeta* f) { f->external_number = 1; });
+  const auto expect_external_damage = [&](auto change) {
+    expect_damage([&](FileMeta* f) {
+      f->external_number = kExternal;
+      change(f);
+    });
+  };
+  expect_external_damage([](FileMeta* f) { f->smallest_sequence = 2; });
+  expect_external_damage([](FileMeta* f) { f->smallest = InternalKey("b", 2); });
+  expect_external_damage([](FileMeta* f) { f->largest = InternalKey("c", 4); });
+  expect_external_damage([](FileMeta* f) {
+    f->smallest = InternalKey("b", 0);
+    f->largest = InternalKey("c", 0);
+    f->smallest_sequence = f->largest_sequence = 0;
+  });
 }
 
 }  // namespace

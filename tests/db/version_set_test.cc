@@ -413,5 +413,47 @@ TEST_F(VersionSetTest, GoldenManifest) {
   EXPECT_EQ(Recovered()->hash_seed(), 0u);
 }
 
+// The same of a table that SstFileWriter made, which versions before it refuse to open.
+TEST_F(VersionSetTest, GoldenManifestWithAnExternalTable) {
+  const std::string golden_path =
+      std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/MANIFEST-v1_external";
+  constexpr uint64_t kExternalNumber = 0x8123456789abcdef;
+  if (const char* rewrite = std::getenv("SIEVEDB_REWRITE"); rewrite != nullptr) {
+    VersionEdit edit;
+    edit.comparator_name = store_.options.comparator->Name();
+    edit.db_id = 0x0123456789abcdef;
+    edit.log_number = 3;
+    edit.next_file_number = 8;
+    edit.last_sequence = 9;  // that of the table counts too
+    auto table = MakeFile(4, "apple", "banana", 10, 123456);
+    table->external_number = kExternalNumber;
+    edit.added_files.emplace_back(6, std::move(table));
+    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
+    ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
+    std::ofstream(golden_path, std::ios::binary) << Read("db/golden");
+  }
+  std::ifstream file(golden_path, std::ios::binary);
+  ASSERT_TRUE(file) << golden_path;
+  Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
+  Write("db/CURRENT", "MANIFEST-000007\n");
+  auto set = Recovered();
+  EXPECT_EQ(set->last_sequence(), 10u);
+  const auto check = [&] {
+    EXPECT_EQ(set->current()->DebugString(), "L6: 4[apple .. banana]123456\n");
+    const FileMeta& table = *set->current()->files(6)[0];
+    EXPECT_EQ(table.external_number, kExternalNumber);
+    EXPECT_EQ(table.checksum_number(), kExternalNumber);
+    EXPECT_EQ(table.global_sequence(), 10u);
+    EXPECT_EQ(table.smallest, version_test::InternalKey("apple", 10));
+  };
+  check();
+  // And in the snapshot that a new MANIFEST begins with.
+  VersionEdit edit;
+  ASSERT_TRUE(set->Apply(&edit).ok());
+  set.reset();
+  set = Recovered();
+  check();
+}
+
 }  // namespace
 }  // namespace sievedb
