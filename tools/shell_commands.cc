@@ -128,6 +128,14 @@ absl::Status Verify(DB* db, const ShellSettings&, const std::vector<std::string>
 
 }  // namespace
 
+Options ShellSettings::DbOptions() const {
+  Options options;
+  if (reverse_comparator) options.comparator = ReverseBytewiseComparator();
+  options.filter_policy = NewBlockedBloomPolicy(bloom_bits);
+  options.statistics = NewStatistics();
+  return options;
+}
+
 absl::StatusOr<std::string> ParseBytesArgument(const ShellSettings& settings,
                                                const std::string& text) {
   return settings.hex ? FromHex(text) : Unescape(text);

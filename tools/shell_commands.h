@@ -15,6 +15,9 @@ namespace sievedb {
 
 // What the flags of the `sievedb` program say.
 struct ShellSettings {
+  // The options that the database is opened with.
+  Options DbOptions() const;
+
   std::string db;
   std::string from;
   std::string to;
@@ -25,6 +28,8 @@ struct ShellSettings {
   bool hex = false;
   bool json = false;
   bool reverse = false;
+  bool sorted = false;
+  bool reverse_comparator = false;
   bool has_from = false;
   bool has_to = false;
 };

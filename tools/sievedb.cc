@@ -32,7 +32,6 @@ const ShellCommand* Find(const std::string& name) {
 
 int Main(int argc, char** argv) {
   ShellSettings settings;
-  bool reverse_order = false;
   Flags flags("sievedb", "--db=DIR [flags] COMMAND [ARGUMENT...]", Summary());
   flags.Add("db", &settings.db, "directory of the database");
   flags.Add("from", &settings.from, "first key");
@@ -44,9 +43,13 @@ int Main(int argc, char** argv) {
   flags.AddChoice("format", &settings.format, {"auto", "tsv", "json"},
                   "load, dump, probe: format of the file");
   flags.Add("batch_size", &settings.batch_size, "load: records a write", 1, 1'000'000);
+  flags.Add("sorted", &settings.sorted,
+            "load: the records come in the order of their keys, each key once: they become "
+            "tables that are added as they are, all or none");
   flags.Add("bloom_bits", &settings.bloom_bits, "writing: bits per key of new tables' filters", 1,
             64);
-  flags.Add("reverse_comparator", &reverse_order, "the database is in reverse byte order");
+  flags.Add("reverse_comparator", &settings.reverse_comparator,
+            "the database is in reverse byte order");
   if (const std::optional<int> exit_code = flags.ParseOrExit(argc, argv)) return *exit_code;
 
   std::vector<std::string> arguments = flags.positional();
@@ -78,11 +81,8 @@ int Main(int argc, char** argv) {
     if (!parsed.ok()) return ExitUsage("sievedb", std::string(parsed.message()));
   }
 
-  Options options;
+  Options options = settings.DbOptions();
   options.create_if_missing = command->creates;
-  if (reverse_order) options.comparator = ReverseBytewiseComparator();
-  options.filter_policy = NewBlockedBloomPolicy(settings.bloom_bits);
-  options.statistics = NewStatistics();
   absl::StatusOr<std::unique_ptr<DB>> db =
       command->writes ? DB::Open(options, settings.db) : DB::OpenReadOnly(options, settings.db);
   if (!db.ok()) return ExitFailure("sievedb", db.status());

@@ -193,6 +193,54 @@ class SievedbTest(ToolsTest):
         self.assertIn("directory", self.sievedb_fails(1, "load", self.work))
         self.assertIn("nowhere", self.sievedb_fails(1, "dump", self.path("nowhere/x")))
 
+    def test_load_sorted(self):
+        rows = self.words(3000)
+        tsv = "".join(f"{escape(k)}\t{escape(v)}\n" for k, v in rows.items()).encode()
+        lines = b"".join(json.dumps({"key": k.decode(), "value": v.decode()}).encode() + b"\n"
+                         for k, v in rows.items())
+        size = sum(len(k) + len(v) for k, v in rows.items())
+        for text in (tsv, lines):
+            self.assertRegex(self.sievedb("--sorted", "load", "-", stdin=text),
+                             rb"\Aloaded 3000 records, %d bytes, as 1 tables in " % size)
+            self.assertEqual(self.sievedb("dump"), tsv)
+            levels = self.sievedb("levels").splitlines()
+            self.assertRegex(levels[7], rb"^ +6 +1 .* 3000 +0$")
+            self.assertIn(b"sound", self.sievedb("verify"))
+            self.assertIn(b"every block is sound", self.dump("--command=verify", self.db))
+            properties = json.loads(self.dump("--command=properties", "--json", self.db))[0]
+            self.assertEqual(properties["entries"], 3000)
+            self.assertEqual(os.listdir(self.work), ["db"])
+            shutil.rmtree(self.db)
+
+    def test_load_sorted_over_what_is_there(self):
+        self.load(self.words(10))
+        self.sievedb("--sorted", "load", "-", stdin=b"word00003\tnew\nzz\tnew\n")
+        self.assertEqual(self.sievedb("get", "word00003"), b"new\n")
+        self.assertEqual(self.sievedb("get", "word00004"), b"4 " * 20 + b"\n")
+        self.sievedb("put", "zz", "newer")
+        self.assertEqual(self.sievedb("get", "zz"), b"newer\n")
+        self.sievedb("compact")
+        self.assertEqual(self.sievedb("get", "word00003"), b"new\n")
+        self.assertEqual(self.sievedb("get", "zz"), b"newer\n")
+
+    def test_load_sorted_says_what_is_not_sorted(self):
+        self.load(self.words(3))
+        before = self.sievedb("dump")
+        for text, line, key, last in ((b"a\t1\n\nc\t2\nb\t3\nd\t4\n", 4, "b", "c"),
+                                      (b"a\t1\nb\t2\nb\t3\n", 3, "b", "b")):
+            message = self.sievedb_fails(1, "--sorted", "load", "-", stdin=text)
+            self.assertIn(f'line {line}: not sorted: key "{key}" is not after "{last}"', message)
+            self.assertEqual(self.sievedb("dump"), before)
+            self.assertEqual(os.listdir(self.work), ["db"])
+        self.assertIn("line 2: no tab", self.sievedb_fails(1, "--sorted", "load", "-",
+                                                           stdin=b"a\t1\nno tab\n"))
+        self.assertIn(b"loaded 0 records", self.sievedb("--sorted", "load", "-"))
+        # The order is the database's.
+        other = self.path("other")
+        reverse = b"c\t1\nb\t2\na\t3\n"
+        self.sievedb("--sorted", "--reverse_comparator", "load", "-", stdin=reverse, db=other)
+        self.assertEqual(self.sievedb("--reverse_comparator", "dump", db=other), reverse)
+
     def test_reverse_order(self):
         rows = self.words(10)
         self.sievedb("--reverse_comparator", "load", "-",
