@@ -17,6 +17,8 @@ constexpr char kSummary[] =
     "  fillseq          write --num entries in key order\n"
     "  fillrandom       write --num entries, their keys drawn at random\n"
     "  fillbatch        fillseq in batches\n"
+    "  ingest           fillseq through tables that are made outside of the database\n"
+    "                   (SstFileWriter, a writer each thread) and then added to it\n"
     "  fillsync         write a thousandth of --num at random, waiting for the disk each time\n"
     "Workloads on what is there:\n"
     "  overwrite        fillrandom over the entries that are there\n"

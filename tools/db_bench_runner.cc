@@ -23,6 +23,7 @@ const DbBench::Workload DbBench::kWorkloads[] = {
     {"fillseq", Start::kEmpty, &DbBench::FillSequential, nullptr, false, false, false},
     {"fillrandom", Start::kEmpty, &DbBench::FillRandom, nullptr, false, false, false},
     {"fillbatch", Start::kEmpty, &DbBench::FillBatch, nullptr, false, false, false},
+    {"ingest", Start::kEmpty, &DbBench::Ingest, nullptr, false, false, false},
     {"fillsync", Start::kEmpty, &DbBench::FillSync, nullptr, false, false, false},
     {"overwrite", Start::kAsIs, &DbBench::FillRandom, nullptr, false, false, false},
     {"readrandom", Start::kAsIs, &DbBench::ReadRandom, nullptr, true, false, false},

@@ -79,6 +79,7 @@ class DbBench {
   absl::Status FillSequential(BenchThread* thread);
   absl::Status FillRandom(BenchThread* thread);
   absl::Status FillBatch(BenchThread* thread);
+  absl::Status Ingest(BenchThread* thread);
   absl::Status FillSync(BenchThread* thread);
   absl::Status ReadRandom(BenchThread* thread);
   absl::Status ReadMissing(BenchThread* thread);

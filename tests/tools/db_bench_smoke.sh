@@ -49,14 +49,14 @@ mb=' +[0-9]+\.[0-9] MB/s'
 
 # --- every workload, one after the other
 expect 0 --num=$num --db="$work/all" --benchmarks=fillseq,readseq,readreverse,readrandom,\
-readmissing,readhot,seekrandom,seekmissing,multireadrandom,readwhilewriting,overwrite,fillrandom,fillbatch,\
+readmissing,readhot,seekrandom,seekmissing,multireadrandom,readwhilewriting,overwrite,fillrandom,fillbatch,ingest,\
 fillsync,compact,flush,open,stats,levelstats,filterstats,deleterandom,deleteseq
 has '^Keys:       16 bytes each$'
 has '^Values:     100 bytes each \(50 bytes after compression\)$'
 has "^Entries:    $num\$"
 has '^RawSize:    0\.2 MB \(estimated\)$'
 has '^FileSize:   0\.1 MB \(estimated\)$'
-for name in fillseq readseq readreverse overwrite fillrandom fillbatch; do
+for name in fillseq readseq readreverse overwrite fillrandom fillbatch ingest; do
   line $name $num "$mb"
 done
 line fillsync 2 "$mb"
@@ -96,6 +96,13 @@ line fillseq 100 "$mb"
 expect 0 --num=$num --db="$work/options" --benchmarks=fillseq,readrandom --duration=1 --threads=2
 line fillseq $num "$mb"
 has '^readrandom   : .* [0-9]+ operations;'
+# Tables of several threads, which are not left anywhere.
+expect 0 --num=$num --db="$work/options" --benchmarks=ingest,readrandom,readmissing,readseq --threads=3
+line ingest $num "$mb"
+line readrandom $((3 * num)) "$mb \($((3 * num)) of $((3 * num)) found\)"
+line readmissing $((3 * num)) "   \(0 of $((3 * num)) found\)"
+line readseq $((3 * num)) "$mb"
+[ -z "$(ls "$work" | grep load)" ] || fail "tables are left"
 # Every kind of filter denies most of what is not there, and what is there never.
 for filter in blocked dense bloom ribbon fuse none; do
   expect 0 --num=$num --db="$work/options" --benchmarks=fillseq,readseq,readmissing,readrandom \
