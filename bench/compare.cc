@@ -29,6 +29,8 @@ constexpr char kSummary[] =
     "\n"
     "Each engine has a process of its own; rounds alternate engine by engine.\n"
     "  fillseq           put --num entries in key order\n"
+    "  bulkload          make tables of --num entries in key order outside of the database,\n"
+    "                    and add them to it; LevelDB has no such thing\n"
     "  fillrandom        put --num entries in random order; measured twice, until the last\n"
     "                    Put returns and (fillrandom_quiesced) until background work is done\n"
     "  overwrite         put them all again; measured twice, too\n"

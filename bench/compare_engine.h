@@ -59,6 +59,18 @@ class EngineCursor {
   virtual absl::Status status() const = 0;
 };
 
+// Makes tables outside of a database and adds them to it as they are.
+//
+// Threads: not safe; each thread has its own.
+class EngineLoader {
+ public:
+  virtual ~EngineLoader() = default;
+  // Keys come in order.
+  virtual absl::Status Add(std::string_view key, std::string_view value) = 0;
+  // The database has everything on return.
+  virtual absl::Status Finish() = 0;
+};
+
 // A database of one engine. The destructor closes it.
 //
 // Threads: safe, but for the destructor.
@@ -75,6 +87,10 @@ class Engine {
   virtual std::unique_ptr<EngineReader> NewReader() = 0;
   virtual std::unique_ptr<EngineCursor> NewCursor() = 0;
 
+  // Its tables begin with prefix, a path, and are deleted with it. Null: the engine has
+  // no such thing (EngineKind::loads_tables).
+  virtual std::unique_ptr<EngineLoader> NewLoader(const std::string& /*prefix*/) { return nullptr; }
+
   // Writes the memtable out. An engine without such a call does nothing: it
   // writes it when it is opened the next time.
   virtual absl::Status Flush() = 0;
@@ -89,6 +105,7 @@ struct EngineKind {
   // Opens the database in directory, creating it where missing.
   absl::Status (*open)(const EngineSettings& settings, const std::string& directory,
                        std::unique_ptr<Engine>* engine);
+  bool loads_tables = false;
 };
 
 EngineKind SieveDbKind();

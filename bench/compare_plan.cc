@@ -69,15 +69,24 @@ absl::Status ComparePlan::Run() {
 }
 
 absl::Status ComparePlan::RunWrites() {
-  const bool random = settings_.Runs("fillrandom") || settings_.Runs("overwrite");
-  for (const bool sequential : {true, false}) {
-    if (sequential ? !settings_.Runs("fillseq") : !random) continue;
-    ProgressBar progress(sequential ? "fillseq" : "fillrandom, overwrite",
-                         static_cast<uint64_t>(settings_.rounds) * engines_.size());
+  // fillrandom and overwrite share a database: the one leaves what the other begins with.
+  for (const std::vector<std::string>& group : std::vector<std::vector<std::string>>{
+           {"fillseq"}, {"bulkload"}, {"fillrandom", "overwrite"}}) {
+    std::vector<std::string> wanted;
+    std::string label;
+    for (const std::string& workload : group) {
+      if (!settings_.Runs(workload)) continue;
+      wanted.push_back(workload);
+      label += (label.empty() ? "" : ", ") + workload;
+    }
+    if (wanted.empty()) continue;
+    ProgressBar progress(label, static_cast<uint64_t>(settings_.rounds) * engines_.size());
     for (int round = 0; round < settings_.rounds; ++round) {
       for (size_t position = 0; position < engines_.size(); ++position) {
-        SIEVEDB_RETURN_IF_ERROR(
-            RunWriteRound(engines_[EngineAt(position, round)], sequential, round));
+        const EngineKind& kind = engines_[EngineAt(position, round)];
+        if (wanted.front() != "bulkload" || kind.loads_tables) {
+          SIEVEDB_RETURN_IF_ERROR(RunWriteRound(kind, wanted, round));
+        }
         progress.Advance(1);
       }
     }
@@ -85,26 +94,19 @@ absl::Status ComparePlan::RunWrites() {
   return absl::OkStatus();
 }
 
-// fillrandom and overwrite share a database: the one leaves what the other
-// begins with.
-absl::Status ComparePlan::RunWriteRound(const EngineKind& kind, bool sequential, int round) {
+absl::Status ComparePlan::RunWriteRound(const EngineKind& kind,
+                                        const std::vector<std::string>& workloads, int round) {
   const std::string directory = DirectoryOf(kind.name, "written");
   const CacheSetting& cache = caches_.front();
   SIEVEDB_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Start(kind, settings_));
   SIEVEDB_RETURN_IF_ERROR(
       session->Do({{"do", "open"}, {"directory", directory}, {"cache_bytes", cache.bytes}})
           .status());
-  if (sequential) {
-    SIEVEDB_RETURN_IF_ERROR(RunOne(session.get(), "fillseq", cache.name, round));
-  } else {
-    if (settings_.Runs("fillrandom")) {
-      SIEVEDB_RETURN_IF_ERROR(RunOne(session.get(), "fillrandom", cache.name, round));
-    } else {
-      SIEVEDB_RETURN_IF_ERROR(session->Do({{"do", "load"}}).status());
-    }
-    if (settings_.Runs("overwrite")) {
-      SIEVEDB_RETURN_IF_ERROR(RunOne(session.get(), "overwrite", cache.name, round));
-    }
+  if (workloads.front() == "overwrite") {
+    SIEVEDB_RETURN_IF_ERROR(session->Do({{"do", "load"}}).status());
+  }
+  for (const std::string& workload : workloads) {
+    SIEVEDB_RETURN_IF_ERROR(RunOne(session.get(), workload, cache.name, round));
   }
   SIEVEDB_RETURN_IF_ERROR(session->Do({{"do", "close"}}).status());
   Remove(directory);
@@ -197,7 +199,7 @@ absl::Status ComparePlan::RunOne(Session* session, const std::string& workload,
   }
   report_->Add(workload, cache, session->engine(), figures);
   if (const std::optional<double> quiesced = Field(json, "quiesced_ops_per_s");
-      quiesced.has_value() && workload != "fillseq") {
+      quiesced.has_value() && workload != "fillseq" && workload != "bulkload") {
     figures.ops_per_s = *quiesced;
     report_->Add(workload + "_quiesced", cache, session->engine(), figures);
   }

@@ -34,7 +34,9 @@ class ComparePlan {
   using Sessions = std::vector<std::unique_ptr<Session>>;  // in the order of the engines
 
   absl::Status RunWrites();
-  absl::Status RunWriteRound(const EngineKind& kind, bool sequential, int round);
+  // workloads: in this order, on one database.
+  absl::Status RunWriteRound(const EngineKind& kind, const std::vector<std::string>& workloads,
+                             int round);
   absl::Status LoadAll();
   absl::Status RunReads(const std::vector<std::string>& workloads);
   absl::Status RunOpen();

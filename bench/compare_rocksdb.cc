@@ -13,8 +13,10 @@
 #include "bench/compare_engine.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
+#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/version.h"
 #include "rocksdb/write_batch.h"
@@ -94,9 +96,56 @@ class RocksCursor final : public EngineCursor {
   const std::unique_ptr<rocksdb::Iterator> iterator_;
 };
 
+class RocksLoader final : public EngineLoader {
+ public:
+  RocksLoader(rocksdb::DB* db, const rocksdb::Options& options, std::string prefix)
+      : db_(db),
+        file_bytes_(options.target_file_size_base),
+        prefix_(std::move(prefix)),
+        writer_(rocksdb::EnvOptions(options), options) {}
+  ~RocksLoader() override {
+    for (const std::string& path : paths_) {
+      rocksdb::Env::Default()->DeleteFile(path).PermitUncheckedError();
+    }
+  }
+
+  absl::Status Add(std::string_view key, std::string_view value) override {
+    rocksdb::Status status;
+    if (!open_) {
+      paths_.push_back(prefix_ + std::to_string(paths_.size()));
+      status = writer_.Open(paths_.back());
+      open_ = status.ok();
+    }
+    if (status.ok()) status = writer_.Put(ToSlice(key), ToSlice(value));
+    if (!status.ok()) return ToStatus(status);
+    return writer_.FileSize() >= file_bytes_ ? EndTable() : absl::OkStatus();
+  }
+  absl::Status Finish() override {
+    if (open_) {
+      if (absl::Status status = EndTable(); !status.ok()) return status;
+    }
+    rocksdb::IngestExternalFileOptions options;
+    options.move_files = true;  // linked, not copied
+    return paths_.empty() ? absl::OkStatus() : ToStatus(db_->IngestExternalFile(paths_, options));
+  }
+
+ private:
+  absl::Status EndTable() {
+    open_ = false;
+    return ToStatus(writer_.Finish());
+  }
+
+  rocksdb::DB* const db_;
+  const uint64_t file_bytes_;
+  const std::string prefix_;
+  rocksdb::SstFileWriter writer_;
+  bool open_ = false;
+  std::vector<std::string> paths_;
+};
+
 class RocksEngine final : public Engine {
  public:
-  explicit RocksEngine(rocksdb::DB* db) : db_(db) {}
+  RocksEngine(rocksdb::DB* db, const rocksdb::Options& options) : options_(options), db_(db) {}
 
   absl::Status Put(std::string_view key, std::string_view value) override {
     return ToStatus(db_->Put(write_options_, ToSlice(key), ToSlice(value)));
@@ -114,6 +163,9 @@ class RocksEngine final : public Engine {
   }
   std::unique_ptr<EngineCursor> NewCursor() override {
     return std::make_unique<RocksCursor>(db_->NewIterator(rocksdb::ReadOptions()));
+  }
+  std::unique_ptr<EngineLoader> NewLoader(const std::string& prefix) override {
+    return std::make_unique<RocksLoader>(db_.get(), options_, prefix);
   }
   absl::Status Flush() override { return ToStatus(db_->Flush(rocksdb::FlushOptions())); }
 
@@ -142,6 +194,7 @@ class RocksEngine final : public Engine {
   }
 
  private:
+  const rocksdb::Options options_;
   const std::unique_ptr<rocksdb::DB> db_;
   const rocksdb::WriteOptions write_options_;
 };
@@ -168,7 +221,7 @@ absl::Status OpenRocks(const EngineSettings& settings, const std::string& direct
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(options, directory, &db);
   if (!status.ok()) return ToStatus(status);
-  *engine = std::make_unique<RocksEngine>(db);
+  *engine = std::make_unique<RocksEngine>(db, options);
   return absl::OkStatus();
 }
 
@@ -176,7 +229,7 @@ absl::Status OpenRocks(const EngineSettings& settings, const std::string& direct
 
 EngineKind RocksDbKind() {
   return {"rocksdb", absl::StrFormat("%d.%d.%d", ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH),
-          &OpenRocks};
+          &OpenRocks, /*loads_tables=*/true};
 }
 
 }  // namespace sievedb

@@ -38,9 +38,10 @@ std::string Names(const std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<std::string> CompareWorkloads() {
-  return {"fillseq",     "fillrandom",  "overwrite",        "readrandom",
-          "readmissing", "multiget",    "multigetmissing",  "seekrandom",
-          "readseq",     "readreverse", "readwhilewriting", "open"};
+  return {"fillseq",    "bulkload",    "fillrandom",  "overwrite",
+          "readrandom", "readmissing", "multiget",    "multigetmissing",
+          "seekrandom", "readseq",     "readreverse", "readwhilewriting",
+          "open"};
 }
 
 void CompareSettings::Register(Flags* flags) {

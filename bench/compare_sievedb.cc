@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/compare_engine.h"
 #include "sievedb/db.h"
+#include "sievedb/sst_file_writer.h"
 #include "sievedb/version.h"
 
 namespace sievedb {
@@ -72,9 +73,53 @@ class SieveCursor final : public EngineCursor {
   const std::unique_ptr<Iterator> iterator_;
 };
 
+class SieveLoader final : public EngineLoader {
+ public:
+  SieveLoader(DB* db, const Options& options, std::string prefix)
+      : db_(db),
+        file_bytes_(options.target_file_bytes),
+        prefix_(std::move(prefix)),
+        writer_(options) {}
+  ~SieveLoader() override {
+    for (const std::string& path : paths_) PosixFileSystem()->DeleteFile(path).IgnoreError();
+  }
+
+  absl::Status Add(std::string_view key, std::string_view value) override {
+    if (!open_) {
+      paths_.push_back(prefix_ + std::to_string(paths_.size()));
+      if (absl::Status status = writer_.Open(paths_.back()); !status.ok()) return status;
+      open_ = true;
+    }
+    if (absl::Status status = writer_.Put(key, value); !status.ok()) return status;
+    return writer_.FileSize() >= file_bytes_ ? EndTable() : absl::OkStatus();
+  }
+  absl::Status Finish() override {
+    if (open_) {
+      if (absl::Status status = EndTable(); !status.ok()) return status;
+    }
+    IngestOptions options;
+    options.verify_checksums = false;  // as RocksDB's default
+    return paths_.empty() ? absl::OkStatus() : db_->IngestExternalFiles(paths_, options);
+  }
+
+ private:
+  absl::Status EndTable() {
+    open_ = false;
+    return writer_.Finish().status();
+  }
+
+  DB* const db_;
+  const uint64_t file_bytes_;
+  const std::string prefix_;
+  SstFileWriter writer_;
+  bool open_ = false;
+  std::vector<std::string> paths_;
+};
+
 class SieveEngine final : public Engine {
  public:
-  explicit SieveEngine(std::unique_ptr<DB> db) : db_(std::move(db)) {}
+  SieveEngine(std::unique_ptr<DB> db, const Options& options)
+      : options_(options), db_(std::move(db)) {}
 
   absl::Status Put(std::string_view key, std::string_view value) override {
     return db_->Put(WriteOptions(), key, value);
@@ -90,10 +135,14 @@ class SieveEngine final : public Engine {
   std::unique_ptr<EngineCursor> NewCursor() override {
     return std::make_unique<SieveCursor>(db_->NewIterator(ReadOptions()));
   }
+  std::unique_ptr<EngineLoader> NewLoader(const std::string& prefix) override {
+    return std::make_unique<SieveLoader>(db_.get(), options_, prefix);
+  }
   absl::Status Flush() override { return db_->Flush(FlushOptions()); }
   absl::Status WaitUntilIdle() override { return db_->WaitForBackgroundWork(); }
 
  private:
+  const Options options_;
   const std::unique_ptr<DB> db_;
 };
 
@@ -114,7 +163,7 @@ absl::Status OpenSieve(const EngineSettings& settings, const std::string& direct
       settings.bloom_bits > 0 ? NewBlockedBloomPolicy(settings.bloom_bits) : nullptr;
   absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(options, directory);
   if (!db.ok()) return db.status();
-  *engine = std::make_unique<SieveEngine>(*std::move(db));
+  *engine = std::make_unique<SieveEngine>(*std::move(db), options);
   return absl::OkStatus();
 }
 
@@ -124,7 +173,7 @@ EngineKind SieveDbKind() {
   return {"sievedb",
           absl::StrFormat("%d.%d.%d", SIEVEDB_VERSION_MAJOR, SIEVEDB_VERSION_MINOR,
                           SIEVEDB_VERSION_PATCH),
-          &OpenSieve};
+          &OpenSieve, /*loads_tables=*/true};
 }
 
 }  // namespace sievedb

@@ -68,6 +68,7 @@ class CompareWorker {
 
   absl::StatusOr<Figures> RunThreads(uint64_t operations, uint64_t stream, const Body& body);
   absl::StatusOr<Figures> Write(std::string_view workload, uint64_t round);
+  absl::StatusOr<Figures> BulkLoad(uint64_t round);
   absl::StatusOr<Figures> Read(std::string_view workload, uint64_t round);
   absl::StatusOr<Figures> ReadWhileWriting(uint64_t round);
   absl::StatusOr<Figures> OpenRepeatedly(uint64_t round);

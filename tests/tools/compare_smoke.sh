@@ -41,11 +41,12 @@ seen = [(entry["name"], entry["cache"]) for entry in document["workloads"]]
 assert len(seen) == len(set(seen))
 reads = ["readrandom", "readmissing", "multiget", "multigetmissing", "seekrandom", "readseq", "readreverse",
          "readwhilewriting"]
-writes = ["fillseq", "fillrandom", "fillrandom_quiesced", "overwrite", "overwrite_quiesced"]
+writes = ["fillseq", "bulkload", "fillrandom", "fillrandom_quiesced", "overwrite", "overwrite_quiesced"]
 wanted = [(name, "all") for name in writes + reads + ["open"]] + [(name, "64MiB") for name in reads]
 assert sorted(seen) == sorted(wanted), seen
 for entry in document["workloads"]:
     engines = entry["engines"]
+    assert entry["name"] != "bulkload" or "leveldb" not in engines
     assert set(entry["ratio"]) == set(engines) - {"sievedb"}
     for figures in engines.values():
         assert set(figures) == {"ops_per_s", "p50_ns", "p99_ns", "p999_ns", "write_amp",
