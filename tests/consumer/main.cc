@@ -12,6 +12,7 @@
 #include "sievedb/filter.h"
 #include "sievedb/iterator.h"
 #include "sievedb/options.h"
+#include "sievedb/sst_file_writer.h"
 #include "sievedb/version.h"
 
 namespace {
@@ -53,6 +54,17 @@ int main(int argc, char** argv) {
   for (it->SeekToFirst(); it->Valid(); it->Next()) ++entries;
   if (!it->status().ok()) return Fail(it->status().ToString());
   if (entries != 1000) return Fail("scanned " + std::to_string(entries) + " entries");
+
+  const std::string table = std::string(argv[1]) + ".table";
+  sievedb::SstFileWriter writer((sievedb::Options()));
+  absl::Status made = writer.Open(table);
+  made.Update(writer.Put("loaded", "from a table"));
+  made.Update(writer.Finish().status());
+  made.Update(db->IngestExternalFiles({table}, sievedb::IngestOptions()));
+  made.Update(sievedb::PosixFileSystem()->DeleteFile(table));
+  made.Update(db->Get(sievedb::ReadOptions(), "loaded", &value));
+  if (!made.ok()) return Fail(made.ToString());
+  if (value != "from a table") return Fail("loaded holds " + value);
 
   if (sievedb::FilterSizing::OptimalBits(1000000, 0.01) != 9585059) {
     return Fail("FilterSizing::OptimalBits is wrong");
