@@ -103,7 +103,12 @@ class DBImpl final : public DB {
   // --- db_read.cc
   // Requires: an EpochGuard. Null after Close.
   const ReadView* view() const { return view_.load(std::memory_order_acquire); }
-  uint64_t SequenceSeen(const ReadOptions& options) const;
+  // What a read sees. Requires: an EpochGuard.
+  struct Seen {
+    const ReadView* view;  // null after Close
+    uint64_t sequence;
+  };
+  Seen Look(const ReadOptions& options) const;
   static void PrefetchInMemtables(const ReadView& view, const Lookup& lookup);
   static void FindInMemtables(const ReadView& view, Lookup* lookup);
   absl::Status Find(const ReadView& view, Lookup* lookup);
@@ -215,7 +220,9 @@ class DBImpl final : public DB {
   // What readers see. view_ is exchanged under mu_ and read under an EpochGuard;
   // the sequence is released after a group's last entry is in the memtable, so
   // that who acquires it sees all of them. A read loads view_ first: what a flush
-  // dropped as hidden was hidden by entries published before that view was.
+  // dropped as hidden was hidden by entries published before that view was. And it
+  // looks at view_ again behind the sequence: an ingestion publishes a view, and then
+  // the sequence of what only that view has.
   std::atomic<ReadView*> view_{nullptr};
   std::atomic<uint64_t> visible_sequence_{0};
 

@@ -153,7 +153,7 @@ absl::Status DBImpl::AddToVersion(ExternalTables* tables, IngestEvent* event) {
     for (const CompactionPlan& place : places) Forget(place);
     InstallView();
     UpdateStall();
-    // A reader takes the view first, then the sequence.
+    // Behind the view that has them: DBImpl::Look relies on it.
     if (status.ok()) visible_sequence_.store(sequence, std::memory_order_release);
     MaybeSchedule();
   }

@@ -37,10 +37,18 @@ void GiveTo(PinnedValue* value, Lookup* lookup) {
 
 }  // namespace
 
-// Requires: the view that is read was loaded before.
-uint64_t DBImpl::SequenceSeen(const ReadOptions& options) const {
-  return options.snapshot != nullptr ? options.snapshot->sequence()
-                                     : visible_sequence_.load(std::memory_order_acquire);
+// The sequence is loaded behind the view. The view is looked at again behind that: where an
+// ingestion came in between, the first view does not have its tables, but its memtable may
+// have what was written after it, which must not be seen without them.
+inline DBImpl::Seen DBImpl::Look(const ReadOptions& options) const {
+  Seen seen;
+  // An address that stays is the same view: the guard keeps it.
+  do {
+    seen.view = view();
+    seen.sequence = options.snapshot != nullptr ? options.snapshot->sequence()
+                                                : visible_sequence_.load(std::memory_order_acquire);
+  } while (view() != seen.view);
+  return seen;
 }
 
 void DBImpl::PrefetchInMemtables(const ReadView& view, const Lookup& lookup) {
@@ -76,9 +84,8 @@ absl::Status DBImpl::GetWith(const ReadOptions& options, std::string_view key, F
   const LatencyTimer timer(statistics_, Latency::kGet, LatencyTimer::When::kSampled);
   Count(statistics_, Counter::kGets);
   const EpochGuard guard;
-  const ReadView* const seen = view();
+  const auto [seen, sequence] = Look(options);
   if (seen == nullptr) return ClosedError();
-  const uint64_t sequence = SequenceSeen(options);
   Lookup lookup(key, sequence, order_.user(), options, statistics_, hash_seed_);
   SIEVEDB_RETURN_IF_ERROR(Find(*seen, &lookup));
   found(&lookup);
@@ -102,9 +109,8 @@ void DBImpl::MultiGet(const ReadOptions& options, absl::Span<const std::string_v
   const LatencyTimer timer(statistics_, Latency::kMultiGet, LatencyTimer::When::kAlways);
   Count(statistics_, Counter::kMultiGetKeys, keys.size());
   const EpochGuard guard;
-  const ReadView* const seen = view();
   // One view and one sequence for all keys: they are read as of one moment.
-  const uint64_t sequence = SequenceSeen(options);
+  const auto [seen, sequence] = Look(options);
   for (PinnedValue& value : values) value.Reset();
   if (seen == nullptr) {
     for (absl::Status& status : statuses) status = ClosedError();
@@ -140,9 +146,8 @@ void DBImpl::GetBatch(const ReadView& view, uint64_t sequence, const ReadOptions
 
 bool DBImpl::MayContain(const ReadOptions& options, std::string_view key) {
   const EpochGuard guard;
-  const ReadView* const seen = view();
+  const auto [seen, sequence] = Look(options);
   if (seen == nullptr) return true;
-  const uint64_t sequence = SequenceSeen(options);
   Lookup lookup(key, sequence, order_.user(), options, statistics_, hash_seed_);
   PrefetchInMemtables(*seen, lookup);
   FindInMemtables(*seen, &lookup);
@@ -160,10 +165,11 @@ absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& opt
   const ReadView* pinned = nullptr;
   {
     const EpochGuard guard;
-    pinned = view();
-    if (pinned == nullptr) return ClosedError();
+    const Seen seen = Look(options);
+    if (seen.view == nullptr) return ClosedError();
+    pinned = seen.view;
     pinned->Ref();
-    source.sequence = SequenceSeen(options);
+    source.sequence = seen.sequence;
   }
   // Letting go of the view may make tables obsolete; nobody else may come by to
   // delete them.

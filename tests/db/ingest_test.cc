@@ -430,11 +430,36 @@ TEST_F(IngestTest, RunsBesideWritersReadersAndCompactions) {
       }
     }
   });
+  // Who sees what was written after an ingestion sees the ingestion, in one look.
+  threads.emplace_back([&] {
+    std::vector<PinnedValue> values(2);
+    std::vector<absl::Status> statuses(2);
+    const std::string key = Key(5);
+    const std::vector<std::string_view> keys = {"after the last", key};
+    for (int i = 0; !stop.load(); ++i) {
+      if (i % 2 == 0) {
+        db_->MultiGet(ReadOptions(), keys, absl::MakeSpan(values), absl::MakeSpan(statuses));
+        if (!statuses[0].ok()) continue;
+        ASSERT_TRUE(statuses[1].ok()) << statuses[1];
+        ASSERT_GE(std::stoi(std::string(values[1].view())),
+                  std::stoi(std::string(values[0].view())));
+      } else {
+        const auto it = db_->NewIterator(ReadOptions());
+        it->Seek(keys[0]);
+        if (!it->Valid() || it->key() != keys[0]) continue;
+        const int after = std::stoi(std::string(it->value()));
+        it->Seek(key);
+        ASSERT_TRUE(it->Valid());
+        ASSERT_GE(std::stoi(std::string(it->value())), after);
+      }
+    }
+  });
   for (int round = 1; round <= kRounds && !HasFailure(); ++round) {
     const std::string path = "/r" + std::to_string(round);
     MakeTable(path, 0, kKeys, std::to_string(100 + round));
     const absl::Status status = Ingest({path});
     ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(Put("after the last", std::to_string(100 + round)).ok());
     done.store(round);
     for (int i = 0; i < kKeys; i += 13) {
       ASSERT_EQ(Get(Key(i)), std::to_string(100 + round) + " " + std::to_string(i));
