@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "table/format.h"
 #include "tools/filter_audit.h"
 #include "tools/filter_levels.h"
 #include "tools/filter_svg.h"
@@ -230,6 +231,9 @@ class Dump {
         {"filter_probes", p.filter_probes},
         {"created_seconds", p.creation_seconds},
         {"file_number", p.file_number},
+        // Of SstFileWriter: a database that has it counts all entries as of one sequence,
+        // which is in its MANIFEST.
+        {"external", (p.file_number & kExternalNumberBit) != 0},
         {"db_id", absl::StrFormat("%016x", p.db_id)},
         {"created_by", p.created_by},
         {"hash_seed", absl::StrFormat("%016x", p.hash_seed)},

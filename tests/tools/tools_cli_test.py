@@ -208,7 +208,10 @@ class SievedbTest(ToolsTest):
             self.assertIn(b"sound", self.sievedb("verify"))
             self.assertIn(b"every block is sound", self.dump("--command=verify", self.db))
             properties = json.loads(self.dump("--command=properties", "--json", self.db))[0]
-            self.assertEqual(properties["entries"], 3000)
+            self.assertEqual((properties["entries"], properties["external"]), (3000, True))
+            self.sievedb("compact")
+            properties = json.loads(self.dump("--command=properties", "--json", self.db))[0]
+            self.assertEqual((properties["entries"], properties["external"]), (3000, False))
             self.assertEqual(os.listdir(self.work), ["db"])
             shutil.rmtree(self.db)
 
