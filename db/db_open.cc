@@ -190,10 +190,11 @@ struct DBImpl::Replay {
   // The MANIFEST's last sequence counts writes that only the WALs have, so it says
   // nothing about what to replay: every record of a WAL that is needed is.
   uint64_t last_sequence = 0;
-  uint64_t last_logged = 0;  // of the records so far
-  LogPredecessor end;        // the last WAL with records, and where they end
-  bool stopped = false;      // the history ends before the next WAL
-  VersionEdit edit;          // tables that were written on the way
+  uint64_t last_logged = 0;    // of the records so far
+  LogPredecessor end;          // the last WAL with records, and where they end
+  std::vector<uint64_t> read;  // the WALs so far, ascending; with records or without
+  bool stopped = false;        // the history ends before the next WAL
+  VersionEdit edit;            // tables that were written on the way
 };
 
 absl::Status DBImpl::ReplayWals(const std::vector<std::string>& names) {
@@ -272,10 +273,15 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
       before.file_number >= versions_->log_number() && before.end > kLogHeaderBytes;
   if (needs_predecessor &&
       (before.file_number != replay->end.file_number || before.end > replay->end.end)) {
+    // A crash may have left nothing of the predecessor's records, and its name.
+    const bool is_there =
+        std::binary_search(replay->read.begin(), replay->read.end(), before.file_number);
+    const uint64_t found_end =
+        before.file_number == replay->end.file_number ? replay->end.end : kLogHeaderBytes;
     if (options_.wal_recovery == WalRecovery::kStrict) {
       // A reader beside a writer may have read a MANIFEST that was replaced since. It
       // tries again.
-      if (before.file_number > replay->end.file_number) {
+      if (before.file_number > replay->end.file_number && !is_there) {
         return absl::DataLossError(absl::StrFormat(
             "%s: offset 24: it continues WAL %06d, which is missing", path, before.file_number));
       }
@@ -284,16 +290,17 @@ absl::Status DBImpl::ReplayWal(uint64_t number, Replay* replay) {
       if (was_synced) {
         return absl::DataLossError(absl::StrFormat(
             "%s: offset %d: expected records to offset %d, which were synced, found their end",
-            WalFileName(path_, before.file_number), replay->end.end, before.end));
+            WalFileName(path_, before.file_number), found_end, before.end));
       }
     }
     event_log_->Write(absl::StrFormat(
         "recovery ends at WAL %06d: its predecessor %06d has %d bytes of records, it had %d",
-        number, before.file_number, replay->end.end, before.end));
+        number, before.file_number, found_end, before.end));
     replay->stopped = true;
     return absl::OkStatus();
   }
 
+  replay->read.push_back(number);
   WriteBatch batch;
   uint64_t records = 0;
   while (true) {

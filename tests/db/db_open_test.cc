@@ -109,8 +109,16 @@ TEST_F(DBOpenTest, ATornTailIsCutAndTheRestIsKept) {
 // A sync covers all WALs up to then. So an older one whose tail is gone was damaged
 // where a newer one says that something was synced, and torn where it does not.
 TEST_F(DBOpenTest, AnOlderWalWithoutItsTailIsDamageWhereANewerOneWasSynced) {
-  for (const bool sync : {false, true}) {
+  enum class Left { kFirstRecord, kHeader, kName };
+  for (const auto& [sync, left] : std::vector<std::pair<bool, Left>>{{false, Left::kFirstRecord},
+                                                                     {false, Left::kHeader},
+                                                                     {false, Left::kName},
+                                                                     {true, Left::kFirstRecord},
+                                                                     {true, Left::kHeader},
+                                                                     {true, Left::kName}}) {
     SCOPED_TRACE(sync ? "the newer WAL was synced" : "nothing was synced");
+    SCOPED_TRACE(static_cast<int>(left));
+    options_.wal_recovery = WalRecovery::kStrict;
     Open();
     ASSERT_TRUE(Put("a", "1").ok());
     ASSERT_TRUE(Put("b", "2").ok());
@@ -132,7 +140,9 @@ TEST_F(DBOpenTest, AnOlderWalWithoutItsTailIsDamageWhereANewerOneWasSynced) {
     batch.Put("c", "3");
     WriteBatchInternal::SetSequence(&batch, last + 1);
     ASSERT_TRUE((*writer)->AddRecord(WriteBatchInternal::Bytes(batch)).ok());
-    WriteFile(older, bytes.substr(0, end - 3));
+    WriteFile(older, bytes.substr(0, left == Left::kFirstRecord ? end - 3
+                                     : left == Left::kHeader    ? kLogHeaderBytes
+                                                                : 0));
 
     if (sync) {
       const absl::Status status = DB::Open(options_, "/db").status();
@@ -142,7 +152,7 @@ TEST_F(DBOpenTest, AnOlderWalWithoutItsTailIsDamageWhereANewerOneWasSynced) {
       options_.wal_recovery = WalRecovery::kSalvage;
     }
     Open();
-    EXPECT_EQ(Scan(), "a=1 ");
+    EXPECT_EQ(Scan(), left == Left::kFirstRecord ? "a=1 " : "");
     db_ = nullptr;
     ASSERT_TRUE(DestroyDB(options_, "/db").ok());
   }
