@@ -25,8 +25,8 @@ struct ExternalTableInfo {
 
 // Writes a table outside of any database, for DB::IngestExternalFiles: the fastest way
 // to bring much sorted data in, since it is written once, without a WAL, a memtable or
-// a compaction. Tables of one call must not overlap, so a large load is cut into
-// several, each with the next stretch of keys.
+// a compaction. Tables of one call must not overlap; a large load is cut into several,
+// each with the next stretch of keys, where FileSize() reaches target_file_bytes, say.
 //
 // Threads: not safe for concurrent use. Writers beside each other are independent.
 class SIEVEDB_EXPORT SstFileWriter {
