@@ -6,7 +6,6 @@
 
 #include "table/prefix_hash.h"
 #include "util/hash.h"
-#include "util/prefetch.h"
 
 namespace sievedb {
 namespace {
@@ -15,40 +14,28 @@ constexpr size_t kFilterFraction = 64;
 
 class MemTableIterator final : public InternalIterator {
  public:
-  MemTableIterator(RefPtr<const MemTable> memtable, const SkipList* list)
-      : memtable_(std::move(memtable)), list_(list) {}
+  MemTableIterator(RefPtr<const MemTable> memtable, const EntryTree* tree)
+      : memtable_(std::move(memtable)), tree_(tree) {}
 
-  bool Valid() const override { return node_ != nullptr; }
-  void SeekToFirst() override { node_ = list_->First(); }
-  void SeekToLast() override { node_ = list_->Last(); }
+  bool Valid() const override { return cursor_.Valid(); }
+  void SeekToFirst() override { cursor_ = tree_->First(); }
+  void SeekToLast() override { cursor_ = tree_->Last(); }
   void Seek(std::string_view internal_key) override {
-    node_ = list_->FindAtOrAfter(TargetOf(internal_key));
+    cursor_ = tree_->FindAtOrAfter({UserKey(internal_key), Tag(internal_key)});
   }
   void SeekForPrev(std::string_view internal_key) override {
-    node_ = list_->FindAtOrBefore(TargetOf(internal_key));
+    cursor_ = tree_->FindAtOrBefore({UserKey(internal_key), Tag(internal_key)});
   }
-  void Next() override {
-    assert(Valid());
-    node_ = node_->next();
-    // Null at the end, which prefetch allows.
-    if (node_ != nullptr) PrefetchLine(node_->next());
-  }
-  void Prev() override {
-    assert(Valid());
-    node_ = list_->FindBefore(TargetOf(node_->internal_key()));
-  }
-  std::string_view key() const override { return node_->internal_key(); }
-  std::string_view value() const override { return node_->value(); }
+  void Next() override { cursor_.Next(); }
+  void Prev() override { cursor_.Prev(); }
+  std::string_view key() const override { return cursor_.entry()->internal_key(); }
+  std::string_view value() const override { return cursor_.entry()->value(); }
   absl::Status status() const override { return absl::OkStatus(); }
 
  private:
-  SkipList::Target TargetOf(std::string_view internal_key) const {
-    return list_->MakeTarget(UserKey(internal_key), Tag(internal_key));
-  }
-
   const RefPtr<const MemTable> memtable_;
-  const SkipList* const list_;
-  const SkipList::Node* node_ = nullptr;
+  const EntryTree* const tree_;
+  EntryTree::Cursor cursor_;
 };
 
 }  // namespace
@@ -62,7 +49,7 @@ MemTable::MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_b
       use_filter_(order.user().equal_keys_have_equal_bytes()),
       prefix_extractor_(use_filter_ ? prefix_extractor : nullptr),
       filter_(expected_bytes / kFilterFraction),
-      list_(order, &arena_) {}
+      tree_(order, &arena_) {}
 
 void MemTable::Add(uint64_t sequence, EntryType type, std::string_view key,
                    std::string_view value) {
@@ -70,7 +57,7 @@ void MemTable::Add(uint64_t sequence, EntryType type, std::string_view key,
   // on the filter acquired a sequence that is published after both.
   if (use_filter_) filter_.Add(Hash64(key, hash_seed_));
   if (prefix_extractor_ != nullptr) AddPrefix(key);
-  list_.Insert(key, MakeTag(sequence, type), value);
+  tree_.Insert(key, MakeTag(sequence, type), value);
   if (type == EntryType::kDelete) tombstones_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -81,29 +68,29 @@ void MemTable::AddPrefix(std::string_view key) {
   }
 }
 
-const SkipList::Node* MemTable::Find(const Lookup& lookup) const {
+const EntryTree::Entry* MemTable::Find(const Lookup& lookup) const {
   assert(lookup.hash_seed == hash_seed_);
   if (use_filter_ && !filter_.MayContain(lookup.hash)) return nullptr;
-  const SkipList::Node* const node =
-      list_.FindAtOrAfter(list_.MakeTarget(lookup.user_key, lookup.seek_tag));
-  if (node == nullptr || node->word() != lookup.word) return nullptr;
-  return order_.user().Equal(node->user_key(), lookup.user_key) ? node : nullptr;
+  const EntryTree::Entry* const entry =
+      tree_.FindAtOrAfter({lookup.user_key, lookup.seek_tag}).entry();
+  if (entry == nullptr || !order_.user().Equal(entry->user_key(), lookup.user_key)) return nullptr;
+  return entry;
 }
 
 void MemTable::Get(Lookup* lookup) const {
   assert(!lookup->decided());
-  const SkipList::Node* const node = Find(*lookup);
-  if (node == nullptr) return;
-  if (TagType(node->tag()) == static_cast<uint8_t>(EntryType::kDelete)) {
+  const EntryTree::Entry* const entry = Find(*lookup);
+  if (entry == nullptr) return;
+  if (TagType(entry->tag()) == static_cast<uint8_t>(EntryType::kDelete)) {
     lookup->state = Lookup::State::kDeleted;
     return;
   }
   lookup->state = Lookup::State::kFound;
-  lookup->value = node->value();
+  lookup->value = entry->value();
 }
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
-  return std::make_unique<MemTableIterator>(RefPtr<const MemTable>::Share(this), &list_);
+  return std::make_unique<MemTableIterator>(RefPtr<const MemTable>::Share(this), &tree_);
 }
 
 }  // namespace sievedb

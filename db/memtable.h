@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "db/skiplist.h"
+#include "db/entry_tree.h"
 #include "sievedb/prefix_extractor.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
@@ -59,7 +59,7 @@ class MemTable : public RefCounted<MemTable> {
   size_t DataBytes() const { return arena_.UsedBytes(); }
   // Relaxed, as tombstones() is: who acquired a sequence sees at least the entries
   // that were added before it was published.
-  uint64_t entries() const { return list_.size(); }
+  uint64_t entries() const { return tree_.size(); }
   // Distinct ones, a few too little. 0 without an extractor.
   uint64_t prefixes() const { return prefixes_.load(std::memory_order_relaxed); }
   uint64_t tombstones() const { return tombstones_.load(std::memory_order_relaxed); }
@@ -68,7 +68,7 @@ class MemTable : public RefCounted<MemTable> {
  private:
   void AddPrefix(std::string_view key);
   // The entry that decides lookup, or null.
-  const SkipList::Node* Find(const Lookup& lookup) const;
+  const EntryTree::Entry* Find(const Lookup& lookup) const;
 
   const uint64_t id_;
   Arena arena_;
@@ -77,7 +77,7 @@ class MemTable : public RefCounted<MemTable> {
   const bool use_filter_;                          // not where equal keys may have different bytes
   const PrefixExtractor* const prefix_extractor_;  // null without the filter too
   AtomicBloom filter_;
-  SkipList list_;
+  EntryTree tree_;
   std::atomic<uint64_t> tombstones_{0};
   std::atomic<uint64_t> prefixes_{0};
 };
