@@ -81,12 +81,17 @@ nlohmann::json WorkloadReport::ToJson() const {
                        {"p99_ns", latency->Percentile(99)}, {"p999_ns", latency->Percentile(99.9)},
                        {"max_ns", latency->Max()}};
   }
+  if (!series.empty()) json["series"] = LatencySeries::ToJson(series);
   return json;
 }
 
 OperationMeter::OperationMeter(uint64_t operations, int duration_seconds, ThreadFigures* figures,
                                ProgressBar* progress)
-    : operations_(operations), figures_(figures), progress_(progress) {
+    : operations_(operations),
+      figures_(figures),
+      progress_(progress),
+      times_calls_(figures->latency.has_value() || figures->series != nullptr) {
+  if (figures_->series != nullptr) recorder_.emplace(figures_->series, figures_->thread);
   figures_->start_nanos = last_nanos_ = NowNanos();
   if (duration_seconds > 0) {
     deadline_nanos_ =
@@ -105,9 +110,11 @@ bool OperationMeter::DeadlinePassed() {
   return NowNanos() >= deadline_nanos_;
 }
 
-void OperationMeter::AddLatency() {
+void OperationMeter::AddLatency(uint64_t operations) {
   const uint64_t now = NowNanos();
-  figures_->latency->Add(now - last_nanos_);
+  const uint64_t nanos = now - last_nanos_;
+  if (figures_->latency.has_value()) figures_->latency->Add(nanos);
+  if (recorder_.has_value()) recorder_->Add(now, nanos, operations);
   last_nanos_ = now;
 }
 

@@ -10,6 +10,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tools/db_bench_settings.h"
+#include "tools/latency_series.h"
 #include "tools/progress.h"
 #include "util/histogram.h"
 
@@ -23,6 +24,8 @@ struct ThreadFigures {
   uint64_t bytes = 0;  // of keys and values that were written or found
   uint64_t found = 0;
   std::optional<Histogram> latency;  // only where it was asked for
+  LatencySeries* series = nullptr;   // null where it was not asked for
+  int thread = 0;                    // its index in series
 };
 
 // What all threads did in one workload.
@@ -51,6 +54,7 @@ struct WorkloadReport {
   bool counts_found = false;  // whether operations looked for keys
   uint64_t found = 0;
   std::optional<Histogram> latency;
+  std::vector<LatencySeries::Point> series;  // empty where it was not asked for
 };
 
 // Counts one thread's operations, and says when it has done its share.
@@ -84,7 +88,7 @@ class OperationMeter {
   void Done(uint64_t operations, uint64_t bytes) {
     figures_->operations += operations;
     figures_->bytes += bytes;
-    if (figures_->latency.has_value()) AddLatency();
+    if (times_calls_) AddLatency(operations);
     if (figures_->operations >= next_report_) ReportProgress();
   }
 
@@ -93,12 +97,14 @@ class OperationMeter {
   static constexpr int kCallsPerClock = 32;  // asking for the time costs as much as a read
 
   bool DeadlinePassed();
-  void AddLatency();
+  void AddLatency(uint64_t operations);
   void ReportProgress();
 
   const uint64_t operations_;
   ThreadFigures* const figures_;
   ProgressBar* const progress_;
+  const bool times_calls_;
+  std::optional<LatencySeries::Recorder> recorder_;
   uint64_t deadline_nanos_ = 0;
   int calls_until_clock_ = kCallsPerClock;
   uint64_t last_nanos_ = 0;

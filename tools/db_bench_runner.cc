@@ -8,12 +8,15 @@
 #include <filesystem>
 #include <iterator>
 #include <latch>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "tools/db_bench_workloads.h"
+#include "tools/latency_series.h"
+#include "util/clock.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -202,8 +205,14 @@ absl::Status DbBench::Measure(const Workload& workload) {
     const uint64_t stream = workloads_begun_ << 32 | static_cast<uint64_t>(i);
     thread.random = BenchRandom(settings_.seed + BenchRandom::Mix(stream));
     if (settings_.histogram && i < count) thread.figures.latency.emplace();
+    thread.figures.thread = i;
   }
 
+  std::optional<LatencySeries> series;
+  if (settings_.stats_interval_ms > 0) {
+    series.emplace(NowNanos(), settings_.stats_interval_ms * 1'000'000, count);
+    for (int i = 0; i < count; ++i) threads[static_cast<size_t>(i)].figures.series = &*series;
+  }
   ProgressBar progress(workload.name, ExpectedOperations(workload));
   progress_ = &progress;
   std::latch together(all);
@@ -231,10 +240,12 @@ absl::Status DbBench::Measure(const Workload& workload) {
   for (int i = 0; i < count; ++i) figures.push_back(threads[static_cast<size_t>(i)].figures);
   WorkloadReport report = WorkloadReport::Merge(workload.name, figures);
   report.counts_found = workload.counts_found;
+  if (series.has_value()) report.series = series->Points();
   Print(report.Line() + "\n");
   if (report.latency.has_value()) {
     Print("Microseconds per op: " + report.latency->ToString() + "\n");
   }
+  if (!report.series.empty()) Print(LatencySeries::ToText(report.series));
   reports_.push_back(report.ToJson());
   return absl::OkStatus();
 }

@@ -75,6 +75,8 @@ void BenchSettings::Register(Flags* flags) {
   flags->Add("async_io", &async_io, "multireadrandom: let the disk read a batch's blocks together");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
+  flags->Add("rate_limiter_bytes_per_sec", &rate_limit_bytes_per_second,
+             "bytes a second that flushes and compactions write, 0: no limit", int64_t{0});
   flags->Add("db", &db, "directory of the database");
   flags->Add("use_existing_db", &use_existing_db,
              "work on what is in --db; workloads that need an empty database are skipped");
@@ -82,6 +84,10 @@ void BenchSettings::Register(Flags* flags) {
   flags->Add("disable_wal", &disable_wal, "write no log");
   flags->Add("statistics", &statistics, "count what the database does, and print it at the end");
   flags->Add("histogram", &histogram, "measure each operation, and print percentiles");
+  flags->Add("stats_interval_ms", &stats_interval_ms,
+             "print operations and their latencies for each interval of so many milliseconds, to "
+             "see stalls; 0: don't",
+             0, 86'400'000);
   flags->Add("seed", &seed, "where random keys begin");
   flags->Add("json", &json, "print one JSON document instead of lines");
 }
@@ -130,6 +136,9 @@ Options BenchSettings::DbOptions() const {
   options.access_aware_filters = access_aware_filters;
   options.mmap_reads = mmap_reads;
   options.max_background_jobs = max_background_jobs;
+  if (rate_limit_bytes_per_second > 0) {
+    options.rate_limiter = NewRateLimiter(rate_limit_bytes_per_second);
+  }
   return options;
 }
 

@@ -114,8 +114,16 @@ done
 expect 0 --num=$num --key_size=2 --db="$work/options" --benchmarks=fillseq,readmissing
 line readmissing $num "   \(0 of $num found\)"
 
+# --- intervals, and a limit that makes the flush take a while
+expect 0 --num=$num --db="$work/options" --benchmarks=fillrandom,flush,readrandom --threads=2 \
+  --stats_interval_ms=1 --rate_limiter_bytes_per_sec=1000000
+line fillrandom $num "$mb"
+has '^  seconds     ops/sec    p50 us    p99 us  p99.9 us      max us$'
+has '^     0\.00  '
+
 # --- JSON
-expect 0 --num=$num --db="$work/json" --benchmarks=fillseq,readmissing,levelstats --json --histogram
+expect 0 --num=$num --db="$work/json" --benchmarks=fillseq,readmissing,levelstats --json --histogram \
+  --stats_interval_ms=1
 if command -v python3 >/dev/null; then
   python3 - "$work/out" <<'PYTHON' || fail "the JSON is not as expected"
 import json, sys
@@ -123,6 +131,7 @@ document = json.load(open(sys.argv[1]))
 fill, missing, levels = document["workloads"]
 assert document["settings"]["num"] == 2000
 assert fill["name"] == "fillseq" and fill["operations"] == 2000 and fill["ops_per_s"] > 0
+assert sum(point["operations"] for point in fill["series"]) == 2000
 assert missing["found"] == 0 and missing["latency"]["p50_ns"] > 0
 assert levels["name"] == "levelstats" and levels["text"].startswith("level")
 PYTHON
