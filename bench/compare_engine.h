@@ -26,6 +26,7 @@ struct EngineSettings {
   bool mmap_reads = false;      // LevelDB: always, up to 1000 tables
   int max_background_jobs = 2;  // LevelDB: 1, fixed
   int max_write_buffers = 2;    // LevelDB: 2, fixed
+  bool disable_wal = false;     // EngineKind::writes_without_wal
 };
 
 enum class Found { kYes, kNo, kError };
@@ -80,8 +81,9 @@ class Engine {
 
   virtual ~Engine() = default;
 
-  // Logged, not synced.
-  virtual absl::Status Put(std::string_view key, std::string_view value) = 0;
+  // Logged, unless EngineSettings::disable_wal.
+  virtual absl::Status Put(std::string_view key, std::string_view value, bool sync) = 0;
+  // Not synced.
   virtual absl::Status PutBatch(absl::Span<const Entry> entries) = 0;
 
   virtual std::unique_ptr<EngineReader> NewReader() = 0;
@@ -106,6 +108,7 @@ struct EngineKind {
   absl::Status (*open)(const EngineSettings& settings, const std::string& directory,
                        std::unique_ptr<Engine>* engine);
   bool loads_tables = false;
+  bool writes_without_wal = false;
 };
 
 EngineKind SieveDbKind();

@@ -124,7 +124,9 @@ struct LevelParts {
 class LevelEngine final : public Engine {
  public:
   LevelEngine(std::unique_ptr<LevelParts> parts, leveldb::DB* db)
-      : parts_(std::move(parts)), db_(db) {}
+      : parts_(std::move(parts)), db_(db) {
+    synced_.sync = true;
+  }
 
   ~LevelEngine() override {
     db_.reset();
@@ -132,13 +134,13 @@ class LevelEngine final : public Engine {
     parts_->env.WaitUntilIdle();
   }
 
-  absl::Status Put(std::string_view key, std::string_view value) override {
-    return ToStatus(db_->Put(write_options_, ToSlice(key), ToSlice(value)));
+  absl::Status Put(std::string_view key, std::string_view value, bool sync) override {
+    return ToStatus(db_->Put(sync ? synced_ : unsynced_, ToSlice(key), ToSlice(value)));
   }
   absl::Status PutBatch(absl::Span<const Entry> entries) override {
     leveldb::WriteBatch batch;
     for (const Entry& entry : entries) batch.Put(ToSlice(entry.first), ToSlice(entry.second));
-    return ToStatus(db_->Write(write_options_, &batch));
+    return ToStatus(db_->Write(unsynced_, &batch));
   }
   std::unique_ptr<EngineReader> NewReader() override {
     return std::make_unique<LevelReader>(db_.get());
@@ -155,7 +157,8 @@ class LevelEngine final : public Engine {
  private:
   const std::unique_ptr<LevelParts> parts_;
   std::unique_ptr<leveldb::DB> db_;
-  const leveldb::WriteOptions write_options_;
+  const leveldb::WriteOptions unsynced_;
+  leveldb::WriteOptions synced_;
 };
 
 absl::Status OpenLevel(const EngineSettings& settings, const std::string& directory,

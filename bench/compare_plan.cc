@@ -23,10 +23,18 @@ RoundFigures FromJson(const nlohmann::json& json) {
   figures.p50_ns = Field(json, "p50_ns").value_or(0);
   figures.p99_ns = Field(json, "p99_ns").value_or(0);
   figures.p999_ns = Field(json, "p999_ns").value_or(0);
+  figures.max_ns = Field(json, "max_ns").value_or(0);
+  figures.syncs_per_put = Field(json, "syncs_per_put");
+  if (json.contains("series")) figures.series = LatencySeries::FromJson(json["series"]);
   figures.write_amp = Field(json, "write_amp");
   figures.space_amp = Field(json, "space_amp");
   figures.peak_rss_bytes = Field(json, "peak_rss_bytes").value_or(0);
   return figures;
+}
+
+bool CanRun(const EngineKind& kind, std::string_view workload) {
+  if (workload == "bulkload") return kind.loads_tables;
+  return workload != "memfill" || kind.writes_without_wal;
 }
 
 }  // namespace
@@ -70,8 +78,12 @@ absl::Status ComparePlan::Run() {
 
 absl::Status ComparePlan::RunWrites() {
   // fillrandom and overwrite share a database: the one leaves what the other begins with.
-  for (const std::vector<std::string>& group : std::vector<std::vector<std::string>>{
-           {"fillseq"}, {"bulkload"}, {"fillrandom", "overwrite"}}) {
+  for (const std::vector<std::string>& group :
+       std::vector<std::vector<std::string>>{{"fillseq"},
+                                             {"bulkload"},
+                                             {"fillsync"},
+                                             {"memfill", "memread", "memmissing"},
+                                             {"fillrandom", "overwrite"}}) {
     std::vector<std::string> wanted;
     std::string label;
     for (const std::string& workload : group) {
@@ -84,7 +96,7 @@ absl::Status ComparePlan::RunWrites() {
     for (int round = 0; round < settings_.rounds; ++round) {
       for (size_t position = 0; position < engines_.size(); ++position) {
         const EngineKind& kind = engines_[EngineAt(position, round)];
-        if (wanted.front() != "bulkload" || kind.loads_tables) {
+        if (CanRun(kind, group.front())) {
           SIEVEDB_RETURN_IF_ERROR(RunWriteRound(kind, wanted, round));
         }
         progress.Advance(1);
@@ -99,11 +111,20 @@ absl::Status ComparePlan::RunWriteRound(const EngineKind& kind,
   const std::string directory = DirectoryOf(kind.name, "written");
   const CacheSetting& cache = caches_.front();
   SIEVEDB_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Start(kind, settings_));
-  SIEVEDB_RETURN_IF_ERROR(
-      session->Do({{"do", "open"}, {"directory", directory}, {"cache_bytes", cache.bytes}})
-          .status());
-  if (workloads.front() == "overwrite") {
+  const std::string& first = workloads.front();
+  const bool in_memtable = first.starts_with("mem");
+  SIEVEDB_RETURN_IF_ERROR(session
+                              ->Do({{"do", "open"},
+                                    {"directory", directory},
+                                    {"cache_bytes", cache.bytes},
+                                    {"one_memtable", in_memtable}})
+                              .status());
+  // What the first one needs, where the workload that would make it is not asked for.
+  if (first == "overwrite") {
     SIEVEDB_RETURN_IF_ERROR(session->Do({{"do", "load"}}).status());
+  } else if (in_memtable && first != "memfill") {
+    SIEVEDB_RETURN_IF_ERROR(
+        session->Do({{"do", "run"}, {"workload", "memfill"}, {"round", round}}).status());
   }
   for (const std::string& workload : workloads) {
     SIEVEDB_RETURN_IF_ERROR(RunOne(session.get(), workload, cache.name, round));
@@ -199,8 +220,9 @@ absl::Status ComparePlan::RunOne(Session* session, const std::string& workload,
   }
   report_->Add(workload, cache, session->engine(), figures);
   if (const std::optional<double> quiesced = Field(json, "quiesced_ops_per_s");
-      quiesced.has_value() && workload != "fillseq" && workload != "bulkload") {
+      quiesced.has_value() && (workload == "fillrandom" || workload == "overwrite")) {
     figures.ops_per_s = *quiesced;
+    figures.series.clear();
     report_->Add(workload + "_quiesced", cache, session->engine(), figures);
   }
   return absl::OkStatus();

@@ -58,6 +58,8 @@ RoundFigures CompareReport::Median(const std::vector<RoundFigures>& rounds) {
   median.p50_ns = MedianField(rounds, &RoundFigures::p50_ns).value_or(0);
   median.p99_ns = MedianField(rounds, &RoundFigures::p99_ns).value_or(0);
   median.p999_ns = MedianField(rounds, &RoundFigures::p999_ns).value_or(0);
+  median.max_ns = MedianField(rounds, &RoundFigures::max_ns).value_or(0);
+  median.syncs_per_put = MedianField(rounds, &RoundFigures::syncs_per_put);
   median.write_amp = MedianField(rounds, &RoundFigures::write_amp);
   median.space_amp = MedianField(rounds, &RoundFigures::space_amp);
   median.peak_rss_bytes = MedianField(rounds, &RoundFigures::peak_rss_bytes).value_or(0);
@@ -96,9 +98,9 @@ std::string CompareReport::ToText() const {
                           "\nBlock cache: %s. Medians of %d rounds; ratio: SieveDB's rate "
                           "over the peer's, least..most.\n",
                           cache, settings_.rounds);
-    absl::StrAppendFormat(&text, "%-20s %-8s %11s  %-20s %9s %9s %9s %6s %6s %9s\n", "workload",
-                          "engine", "ops/s", "ratio", "p50 us", "p99 us", "p99.9 us", "write",
-                          "space", "peak MiB");
+    absl::StrAppendFormat(&text, "%-20s %-8s %11s  %-20s %9s %9s %9s %9s %6s %6s %9s\n", "workload",
+                          "engine", "ops/s", "ratio", "p50 us", "p99 us", "p99.9 us", "max us",
+                          "write", "space", "peak MiB");
     for (const Measured& measured : measured_) {
       if (measured.cache != cache) continue;
       std::string_view shown_workload = measured.workload;
@@ -110,11 +112,11 @@ std::string CompareReport::ToText() const {
         if (const std::optional<RatioSpread> spread = Ratio(measured, kind.name)) {
           ratio = absl::StrFormat("%5.2f (%.2f..%.2f)", spread->median, spread->min, spread->max);
         }
-        absl::StrAppendFormat(&text, "%-20s %-8s %11d  %-20s %9.2f %9.2f %9.2f %6s %6s %9.0f\n",
-                              shown_workload, kind.name, std::llround(median.ops_per_s), ratio,
-                              median.p50_ns / 1e3, median.p99_ns / 1e3, median.p999_ns / 1e3,
-                              OrDash(median.write_amp), OrDash(median.space_amp),
-                              median.peak_rss_bytes / (1 << 20));
+        absl::StrAppendFormat(
+            &text, "%-20s %-8s %11d  %-20s %9.2f %9.2f %9.2f %9.0f %6s %6s %9.0f\n", shown_workload,
+            kind.name, std::llround(median.ops_per_s), ratio, median.p50_ns / 1e3,
+            median.p99_ns / 1e3, median.p999_ns / 1e3, median.max_ns / 1e3,
+            OrDash(median.write_amp), OrDash(median.space_amp), median.peak_rss_bytes / (1 << 20));
         shown_workload = "";
       }
     }
@@ -126,10 +128,28 @@ std::string CompareReport::ToText() const {
     }
     text += "\n";
   }
+  text += ExtraText();
   text +=
       "write: bytes that the process wrote per byte put (reads: while their database was "
       "loaded).\n"
       "space: bytes on the disk per live byte. Latencies of multiget are those of a whole call.\n";
+  return text;
+}
+
+// What the table has no column for.
+std::string CompareReport::ExtraText() const {
+  std::string text;
+  for (const Measured& measured : measured_) {
+    for (const auto& [engine, rounds] : measured.rounds) {
+      if (const std::optional<double> syncs = Median(rounds).syncs_per_put; syncs.has_value()) {
+        absl::StrAppendFormat(&text, "%s, %s: %.3f syncs per put\n", measured.workload, engine,
+                              *syncs);
+      }
+      if (rounds.front().series.empty()) continue;
+      absl::StrAppendFormat(&text, "\n%s, %s, the first round:\n%s", measured.workload, engine,
+                            LatencySeries::ToText(rounds.front().series));
+    }
+  }
   return text;
 }
 
@@ -144,9 +164,16 @@ nlohmann::json CompareReport::ToJson() const {
                          {"p50_ns", median.p50_ns},
                          {"p99_ns", median.p99_ns},
                          {"p999_ns", median.p999_ns},
+                         {"max_ns", median.max_ns},
                          {"write_amp", OrNull(median.write_amp)},
                          {"space_amp", OrNull(median.space_amp)},
                          {"peak_rss_bytes", std::llround(median.peak_rss_bytes)}};
+      if (median.syncs_per_put.has_value()) {
+        engines[engine]["syncs_per_put"] = *median.syncs_per_put;
+      }
+      if (!rounds.front().series.empty()) {
+        engines[engine]["series"] = LatencySeries::ToJson(rounds.front().series);
+      }
       if (const std::optional<RatioSpread> spread = Ratio(measured, engine)) {
         ratios[engine] = spread->median;
       }

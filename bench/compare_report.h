@@ -9,6 +9,7 @@
 
 #include "bench/compare_settings.h"
 #include "nlohmann/json.hpp"
+#include "tools/latency_series.h"
 
 namespace sievedb {
 
@@ -18,9 +19,12 @@ struct RoundFigures {
   double p50_ns = 0;
   double p99_ns = 0;
   double p999_ns = 0;
+  double max_ns = 0;  // of the operations that were timed
+  std::optional<double> syncs_per_put;
   std::optional<double> write_amp;  // bytes written to the disk per byte put
   std::optional<double> space_amp;  // bytes on the disk per live byte
   double peak_rss_bytes = 0;
+  std::vector<LatencySeries::Point> series;  // empty where it was not asked for
 };
 
 // How SieveDB's rate stands to a peer's in the same round, over all rounds.
@@ -49,8 +53,9 @@ class CompareReport {
   std::string ToText() const;
 
   // {"machine":…, "settings":{…}, "workloads":[{"name", "cache", "engines":{name:
-  // {"ops_per_s", "p50_ns", "p99_ns", "p999_ns", "write_amp", "space_amp",
-  // "peak_rss_bytes"}}, "ratio":{peer: …}}]}: medians over all rounds.
+  // {"ops_per_s", "p50_ns", "p99_ns", "p999_ns", "max_ns", "syncs_per_put", "write_amp",
+  // "space_amp", "peak_rss_bytes", "series"}}, "ratio":{peer: …}}]}: medians over all
+  // rounds, but "series" (where there is one) is the first round's.
   nlohmann::json ToJson() const;
 
  private:
@@ -62,6 +67,7 @@ class CompareReport {
 
   // SieveDB against the engine. nullopt where it wasn't measured, or is SieveDB.
   static std::optional<RatioSpread> Ratio(const Measured& measured, const std::string& engine);
+  std::string ExtraText() const;
   static RoundFigures Median(const std::vector<RoundFigures>& rounds);
 
   const CompareSettings& settings_;

@@ -145,10 +145,14 @@ class RocksLoader final : public EngineLoader {
 
 class RocksEngine final : public Engine {
  public:
-  RocksEngine(rocksdb::DB* db, const rocksdb::Options& options) : options_(options), db_(db) {}
+  RocksEngine(rocksdb::DB* db, const rocksdb::Options& options, bool disable_wal)
+      : options_(options), db_(db) {
+    unsynced_.disableWAL = disable_wal;
+    synced_.sync = true;
+  }
 
-  absl::Status Put(std::string_view key, std::string_view value) override {
-    return ToStatus(db_->Put(write_options_, ToSlice(key), ToSlice(value)));
+  absl::Status Put(std::string_view key, std::string_view value, bool sync) override {
+    return ToStatus(db_->Put(sync ? synced_ : unsynced_, ToSlice(key), ToSlice(value)));
   }
   absl::Status PutBatch(absl::Span<const Entry> entries) override {
     rocksdb::WriteBatch batch;
@@ -156,7 +160,7 @@ class RocksEngine final : public Engine {
       const rocksdb::Status status = batch.Put(ToSlice(entry.first), ToSlice(entry.second));
       if (!status.ok()) return ToStatus(status);
     }
-    return ToStatus(db_->Write(write_options_, &batch));
+    return ToStatus(db_->Write(unsynced_, &batch));
   }
   std::unique_ptr<EngineReader> NewReader() override {
     return std::make_unique<RocksReader>(db_.get());
@@ -196,7 +200,8 @@ class RocksEngine final : public Engine {
  private:
   const rocksdb::Options options_;
   const std::unique_ptr<rocksdb::DB> db_;
-  const rocksdb::WriteOptions write_options_;
+  rocksdb::WriteOptions unsynced_;
+  rocksdb::WriteOptions synced_;
 };
 
 absl::Status OpenRocks(const EngineSettings& settings, const std::string& directory,
@@ -221,7 +226,7 @@ absl::Status OpenRocks(const EngineSettings& settings, const std::string& direct
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(options, directory, &db);
   if (!status.ok()) return ToStatus(status);
-  *engine = std::make_unique<RocksEngine>(db, options);
+  *engine = std::make_unique<RocksEngine>(db, options, settings.disable_wal);
   return absl::OkStatus();
 }
 
@@ -229,7 +234,7 @@ absl::Status OpenRocks(const EngineSettings& settings, const std::string& direct
 
 EngineKind RocksDbKind() {
   return {"rocksdb", absl::StrFormat("%d.%d.%d", ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH),
-          &OpenRocks, /*loads_tables=*/true};
+          &OpenRocks, /*loads_tables=*/true, /*writes_without_wal=*/true};
 }
 
 }  // namespace sievedb

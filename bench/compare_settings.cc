@@ -38,10 +38,10 @@ std::string Names(const std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<std::string> CompareWorkloads() {
-  return {"fillseq",    "bulkload",    "fillrandom",  "overwrite",
-          "readrandom", "readmissing", "multiget",    "multigetmissing",
-          "seekrandom", "readseq",     "readreverse", "readwhilewriting",
-          "open"};
+  return {
+      "fillseq",    "bulkload",  "fillsync",    "memfill",          "memread",  "memmissing",
+      "fillrandom", "overwrite", "readrandom",  "readmissing",      "multiget", "multigetmissing",
+      "seekrandom", "readseq",   "readreverse", "readwhilewriting", "open"};
 }
 
 void CompareSettings::Register(Flags* flags) {
@@ -59,6 +59,10 @@ void CompareSettings::Register(Flags* flags) {
   flags->Add("compare_threads", &threads, "threads that read or write at a time", 1, 256);
   flags->Add("mmap_reads", &mmap_reads,
              "SieveDB and RocksDB read tables through mappings, as LevelDB does");
+  flags->Add("series_ms", &series_ms,
+             "fillrandom and overwrite: time each Put, and print the first round's latencies for "
+             "each interval of so many milliseconds; 0: don't",
+             0, 86'400'000);
   flags->Add("json", &json, "file that the figures are written to as JSON");
   flags->Add("key_size", &key_bytes, "bytes of a key", 1, uint64_t{1} << 20);
   flags->Add("value_size", &value_bytes, "bytes of a value", 1, uint64_t{1} << 26);

@@ -55,6 +55,7 @@ struct CompareSettings {
   bool mmap_reads = false;
   uint64_t write_rate = 20'000;
   uint64_t open_tables = 1000;
+  uint64_t series_ms = 0;
   uint64_t seed = 301;
 
  private:

@@ -118,16 +118,19 @@ class SieveLoader final : public EngineLoader {
 
 class SieveEngine final : public Engine {
  public:
-  SieveEngine(std::unique_ptr<DB> db, const Options& options)
-      : options_(options), db_(std::move(db)) {}
+  SieveEngine(std::unique_ptr<DB> db, const Options& options, bool disable_wal)
+      : options_(options), db_(std::move(db)) {
+    unsynced_.disable_wal = disable_wal;
+    synced_.sync = true;
+  }
 
-  absl::Status Put(std::string_view key, std::string_view value) override {
-    return db_->Put(WriteOptions(), key, value);
+  absl::Status Put(std::string_view key, std::string_view value, bool sync) override {
+    return db_->Put(sync ? synced_ : unsynced_, key, value);
   }
   absl::Status PutBatch(absl::Span<const Entry> entries) override {
     WriteBatch batch;
     for (const Entry& entry : entries) batch.Put(entry.first, entry.second);
-    return db_->Write(WriteOptions(), &batch);
+    return db_->Write(unsynced_, &batch);
   }
   std::unique_ptr<EngineReader> NewReader() override {
     return std::make_unique<SieveReader>(db_.get());
@@ -144,6 +147,8 @@ class SieveEngine final : public Engine {
  private:
   const Options options_;
   const std::unique_ptr<DB> db_;
+  WriteOptions unsynced_;
+  WriteOptions synced_;
 };
 
 absl::Status OpenSieve(const EngineSettings& settings, const std::string& directory,
@@ -163,7 +168,7 @@ absl::Status OpenSieve(const EngineSettings& settings, const std::string& direct
       settings.bloom_bits > 0 ? NewBlockedBloomPolicy(settings.bloom_bits) : nullptr;
   absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(options, directory);
   if (!db.ok()) return db.status();
-  *engine = std::make_unique<SieveEngine>(*std::move(db), options);
+  *engine = std::make_unique<SieveEngine>(*std::move(db), options, settings.disable_wal);
   return absl::OkStatus();
 }
 
@@ -173,7 +178,7 @@ EngineKind SieveDbKind() {
   return {"sievedb",
           absl::StrFormat("%d.%d.%d", SIEVEDB_VERSION_MAJOR, SIEVEDB_VERSION_MINOR,
                           SIEVEDB_VERSION_PATCH),
-          &OpenSieve, /*loads_tables=*/true};
+          &OpenSieve, /*loads_tables=*/true, /*writes_without_wal=*/true};
 }
 
 }  // namespace sievedb

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/compare_process.h"
+#include "bench/compare_syncs.h"
 #include "util/clock.h"
 #include "util/status_macros.h"
 
@@ -27,6 +28,11 @@ constexpr uint64_t kBuffersPerTableAtMost = 8;
 constexpr int kOpensPerRound = 10;
 // readwhilewriting's writer puts its share of a second in so many pieces.
 constexpr uint64_t kBurstsPerSecond = 200;
+// A Put that waits for the disk takes about a thousand times as long.
+constexpr uint64_t kEntriesPerSync = 1000;
+// What an entry may take of a memtable beyond its bytes, in any engine.
+constexpr uint64_t kMemtableOverheadBytes = 256;
+constexpr uint64_t kMemtableSlackBytes = uint64_t{64} << 20;
 
 double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
@@ -42,6 +48,21 @@ void Repeat(uint64_t count, Histogram* latency, Operation operation) {
     const bool ok = operation();
     latency->Add(NowNanos() - start);
     if (!ok) return;
+  }
+}
+
+// Times every operation: of stalls, a sample would miss most.
+template <typename Operation>
+void RepeatInSeries(uint64_t count, LatencySeries::Recorder* recorder, Histogram* latency,
+                    Operation operation) {
+  uint64_t start = NowNanos();
+  for (uint64_t i = 0; i < count; ++i) {
+    const bool ok = operation();
+    const uint64_t now = NowNanos();
+    latency->Add(now - start);
+    recorder->Add(now, now - start, 1);
+    if (!ok) return;
+    start = now;
   }
 }
 
@@ -85,6 +106,11 @@ absl::Status CompareWorker::Open(const nlohmann::json& command) {
   if (command.value("small_tables", false)) {
     engine_settings_.write_buffer_bytes = kSmallTableBytes;
     engine_settings_.target_file_bytes = kSmallTableBytes;
+  }
+  if (command.value("one_memtable", false)) {
+    engine_settings_.disable_wal = true;
+    engine_settings_.write_buffer_bytes =
+        settings_.num * (settings_.EntryBytes() + kMemtableOverheadBytes) + kMemtableSlackBytes;
   }
   return Reopen();
 }
@@ -141,7 +167,7 @@ absl::StatusOr<nlohmann::json> CompareWorker::LoadTables() {
   for (uint64_t next = 0; next < TableEntriesAtMost();) {
     for (uint64_t i = 0; i < entries_per_look; ++i, ++next) {
       keys.Format(2 * next, &key);
-      SIEVEDB_RETURN_IF_ERROR(engine_->Put(key, values_.ValueOf(next)));
+      SIEVEDB_RETURN_IF_ERROR(engine_->Put(key, values_.ValueOf(next), false));
     }
     SIEVEDB_RETURN_IF_ERROR(engine_->WaitUntilIdle());
     if (MeasureDirectory(directory_).tables >= settings_.open_tables) break;
@@ -167,13 +193,15 @@ absl::Status CompareWorker::Warm() {
 }
 
 absl::StatusOr<nlohmann::json> CompareWorker::Run(std::string_view workload, uint64_t round) {
-  const bool writes = workload == "fillseq" || workload == "bulkload" || workload == "fillrandom" ||
-                      workload == "overwrite";
+  const bool writes = workload == "fillseq" || workload == "bulkload" || workload == "memfill" ||
+                      workload == "fillrandom" || workload == "overwrite";
   ResetPeakMemory();
   const std::optional<uint64_t> written_before = WrittenBytes();
   absl::StatusOr<Figures> result;
   if (workload == "bulkload") {
     result = BulkLoad(round);
+  } else if (workload == "fillsync") {
+    result = WriteSynced(round);
   } else if (writes) {
     result = Write(workload, round);
   } else if (workload == "readwhilewriting") {
@@ -186,11 +214,12 @@ absl::StatusOr<nlohmann::json> CompareWorker::Run(std::string_view workload, uin
   if (!result.ok()) return result.status();
 
   const double operations = static_cast<double>(result->operations);
-  nlohmann::json figures = {{"ops_per_s", operations / result->seconds},
-                            {"p50_ns", result->latency.Percentile(50)},
-                            {"p99_ns", result->latency.Percentile(99)},
-                            {"p999_ns", result->latency.Percentile(99.9)},
-                            {"peak_rss_bytes", PeakMemoryBytes()}};
+  nlohmann::json figures = {
+      {"ops_per_s", operations / result->seconds}, {"p50_ns", result->latency.Percentile(50)},
+      {"p99_ns", result->latency.Percentile(99)},  {"p999_ns", result->latency.Percentile(99.9)},
+      {"max_ns", result->latency.Max()},           {"peak_rss_bytes", PeakMemoryBytes()}};
+  if (result->syncs_per_put.has_value()) figures["syncs_per_put"] = *result->syncs_per_put;
+  if (!result->series.empty()) figures["series"] = LatencySeries::ToJson(result->series);
   if (writes) {
     const double put_bytes = operations * static_cast<double>(settings_.EntryBytes());
     const double live_bytes = static_cast<double>(settings_.num * settings_.EntryBytes());
@@ -213,6 +242,7 @@ absl::StatusOr<CompareWorker::Figures> CompareWorker::RunThreads(uint64_t operat
   for (uint64_t i = 0; i < count; ++i) {
     parts[i].begin = operations * i / count;
     parts[i].end = operations * (i + 1) / count;
+    parts[i].index = static_cast<int>(i);
     parts[i].random = BenchRandom(settings_.seed + BenchRandom::Mix(stream << 16 | i));
   }
   std::latch together(settings_.threads + 1);
@@ -244,20 +274,50 @@ absl::StatusOr<CompareWorker::Figures> CompareWorker::Write(std::string_view wor
   // An overwrite changes values.
   const uint64_t value_base = workload == "overwrite" ? (round + 1) << 48 : 0;
   const uint64_t start = NowNanos();
+  std::optional<LatencySeries> series;
+  if (settings_.series_ms > 0 && (workload == "fillrandom" || workload == "overwrite")) {
+    series.emplace(start, settings_.series_ms * 1'000'000, settings_.threads);
+  }
   absl::StatusOr<Figures> figures = RunThreads(settings_.num, round, [&](Part* part) {
     std::string key;
     uint64_t next = part->begin;
-    Repeat(part->end - part->begin, &part->latency, [&] {
+    const uint64_t count = part->end - part->begin;
+    const auto put = [&] {
       const uint64_t entry = sequential ? next : order(next);
       ++next;
       keys_.Format(2 * entry, &key);
-      part->status = engine_->Put(key, values_.ValueOf(value_base + entry));
+      part->status = engine_->Put(key, values_.ValueOf(value_base + entry), /*sync=*/false);
       return part->status.ok();
-    });
+    };
+    if (!series.has_value()) {
+      Repeat(count, &part->latency, put);
+    } else {
+      LatencySeries::Recorder recorder(&*series, part->index);
+      RepeatInSeries(count, &recorder, &part->latency, put);
+    }
   });
   if (!figures.ok()) return figures.status();
   SIEVEDB_RETURN_IF_ERROR(engine_->WaitUntilIdle());
   figures->quiesced_seconds = Seconds(NowNanos() - start);
+  if (series.has_value()) figures->series = series->Points();
+  return figures;
+}
+
+absl::StatusOr<CompareWorker::Figures> CompareWorker::WriteSynced(uint64_t round) {
+  const uint64_t puts = std::max<uint64_t>(settings_.num / kEntriesPerSync, 1);
+  const uint64_t syncs_before = SyncCalls();
+  absl::StatusOr<Figures> figures = RunThreads(puts, round, [&](Part* part) {
+    std::string key;
+    Repeat(part->end - part->begin, &part->latency, [&] {
+      const uint64_t entry = part->random.Uniform(settings_.num);
+      keys_.Format(2 * entry, &key);
+      part->status = engine_->Put(key, values_.ValueOf(entry), /*sync=*/true);
+      return part->status.ok();
+    });
+  });
+  if (!figures.ok()) return figures.status();
+  figures->syncs_per_put =
+      static_cast<double>(SyncCalls() - syncs_before) / static_cast<double>(puts);
   return figures;
 }
 
@@ -292,9 +352,9 @@ absl::StatusOr<CompareWorker::Figures> CompareWorker::BulkLoad(uint64_t round) {
 absl::StatusOr<CompareWorker::Figures> CompareWorker::Read(std::string_view workload,
                                                            uint64_t round) {
   Body body;
-  if (workload == "readrandom") {
+  if (workload == "readrandom" || workload == "memread") {
     body = [this](Part* part) { GetRandom(part, true); };
-  } else if (workload == "readmissing") {
+  } else if (workload == "readmissing" || workload == "memmissing") {
     body = [this](Part* part) { GetRandom(part, false); };
   } else if (workload == "multiget") {
     body = [this](Part* part) { MultiGetRandom(part, true); };
@@ -421,7 +481,7 @@ absl::StatusOr<CompareWorker::Figures> CompareWorker::ReadWhileWriting(uint64_t 
     for (uint64_t written = 0; write_status.ok() && !stop.load(std::memory_order_relaxed);) {
       for (uint64_t i = 0; i < burst && write_status.ok(); ++i, ++written) {
         keys_.Format(2 * random.Uniform(settings_.num), &key);
-        write_status = engine_->Put(key, values_.ValueOf(written));
+        write_status = engine_->Put(key, values_.ValueOf(written), false);
       }
       if (settings_.write_rate == 0) continue;
       const uint64_t due = start + written * 1'000'000'000 / settings_.write_rate;

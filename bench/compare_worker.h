@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,12 +14,13 @@
 #include "bench/compare_settings.h"
 #include "nlohmann/json.hpp"
 #include "tools/key_value_generator.h"
+#include "tools/latency_series.h"
 #include "util/histogram.h"
 
 namespace sievedb {
 
 // Does in one engine what a session is told:
-//   {"do":"open", "directory":…, "cache_bytes":…, "small_tables":bool}
+//   {"do":"open", "directory":…, "cache_bytes":…, "small_tables":bool, "one_memtable":bool}
 //   {"do":"close"}
 //   {"do":"load"}                 all entries, in random order, then all at rest
 //   {"do":"load_tables"}          entries in order, until there are --open_tables tables
@@ -43,6 +45,7 @@ class CompareWorker {
   struct Part {
     uint64_t begin = 0;  // of the operations of all threads
     uint64_t end = 0;
+    int index = 0;
     BenchRandom random{0};
     Histogram latency;
     absl::Status status;
@@ -54,6 +57,8 @@ class CompareWorker {
     double seconds = 0;
     double quiesced_seconds = 0;  // writes: until background work was done too
     Histogram latency;
+    std::optional<double> syncs_per_put;
+    std::vector<LatencySeries::Point> series;
   };
 
   using Body = std::function<void(Part*)>;
@@ -68,6 +73,7 @@ class CompareWorker {
 
   absl::StatusOr<Figures> RunThreads(uint64_t operations, uint64_t stream, const Body& body);
   absl::StatusOr<Figures> Write(std::string_view workload, uint64_t round);
+  absl::StatusOr<Figures> WriteSynced(uint64_t round);
   absl::StatusOr<Figures> BulkLoad(uint64_t round);
   absl::StatusOr<Figures> Read(std::string_view workload, uint64_t round);
   absl::StatusOr<Figures> ReadWhileWriting(uint64_t round);

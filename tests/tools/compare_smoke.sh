@@ -28,7 +28,7 @@ expect() {
 }
 
 mkdir "$work/db"
-expect 0 --num=3000 --rounds=2 --open_tables=3 --write_buffer_size=64K --compare_threads=2 \
+expect 0 --num=3000 --rounds=2 --open_tables=3 --write_buffer_size=64K --compare_threads=2 --series_ms=1 \
   --db="$work/db" --json="$work/json"
 grep -q 'readmissing  *sievedb ' "$work/out" || fail "no figures of readmissing"
 [ -z "$(ls -A "$work/db")" ] || fail "databases were left"
@@ -41,19 +41,25 @@ seen = [(entry["name"], entry["cache"]) for entry in document["workloads"]]
 assert len(seen) == len(set(seen))
 reads = ["readrandom", "readmissing", "multiget", "multigetmissing", "seekrandom", "readseq", "readreverse",
          "readwhilewriting"]
-writes = ["fillseq", "bulkload", "fillrandom", "fillrandom_quiesced", "overwrite", "overwrite_quiesced"]
+writes = ["fillseq", "bulkload", "fillsync", "memfill", "memread", "memmissing", "fillrandom",
+           "fillrandom_quiesced", "overwrite", "overwrite_quiesced"]
 wanted = [(name, "all") for name in writes + reads + ["open"]] + [(name, "64MiB") for name in reads]
 assert sorted(seen) == sorted(wanted), seen
 for entry in document["workloads"]:
     engines = entry["engines"]
-    assert entry["name"] != "bulkload" or "leveldb" not in engines
+    assert entry["name"] not in ("bulkload", "memfill") or "leveldb" not in engines
     assert set(entry["ratio"]) == set(engines) - {"sievedb"}
     for figures in engines.values():
-        assert set(figures) == {"ops_per_s", "p50_ns", "p99_ns", "p999_ns", "write_amp",
-                                "space_amp", "peak_rss_bytes"}
+        assert set(figures) - {"syncs_per_put", "series"} == {
+            "ops_per_s", "p50_ns", "p99_ns", "p999_ns", "max_ns", "write_amp", "space_amp",
+            "peak_rss_bytes"}
+        assert ("syncs_per_put" in figures) == (entry["name"] == "fillsync")
+        assert ("series" in figures) == (entry["name"] in ("fillrandom", "overwrite"))
+        if "series" in figures:
+            assert sum(point["operations"] for point in figures["series"]) == 3000
         assert figures["ops_per_s"] > 0 and figures["peak_rss_bytes"] > 0
         assert figures["p50_ns"] <= figures["p99_ns"] <= figures["p999_ns"]
-        if entry["name"] != "open":
+        if entry["name"] in writes + reads and not entry["name"].startswith(("mem", "fillsync")):
             assert figures["space_amp"] > 0
 PYTHON
 fi
