@@ -61,6 +61,7 @@ class LintTest(unittest.TestCase):
             ("util/a.cc", "void F() { throw 1; }\n", 1, "exceptions"),
             ("util/a.cc", "auto* d = dynamic_cast<D*>(b);\n", 1, "RTTI"),
             ("util/a.cc", "// TO" + "DO: more\n", 1, "unfinished"),
+            ("notes.md", "as `ArenaTest.None` shows\n", 1, "ArenaTest.None, which does not exist"),
             ("notes.md", "see /wo" + "rk/main\n", 1, "a path or a host"),
         ]
         for name, text, line, reason in cases:

@@ -15,6 +15,7 @@
 #include "table/format.h"
 #include "table/index_reader.h"
 #include "table/lookup.h"
+#include "table/prefix_hash.h"
 #include "table/table_reader.h"
 #include "util/coding.h"
 #include "util/epoch.h"
@@ -52,6 +53,9 @@ void Read(const std::string& bytes, bool verify_checksums) {
   options.path = "fuzz";
   options.file_number = sievedb::kAnyFileNumber;
   options.file_bytes = bytes.size();
+  // That of the seed which has prefixes in its filter.
+  static const auto extractor = sievedb::NewFixedPrefixExtractor(4);
+  options.prefix_extractor = extractor.get();
   const auto table = sievedb::TableReader::Open(options, std::make_unique<StringFile>(bytes));
   if (!table.ok()) return;
   sievedb::ReadOptions read;
@@ -76,6 +80,12 @@ void Read(const std::string& bytes, bool verify_checksums) {
     sievedb::Lookup lookup(some_key, 1000, order.user(), read, nullptr);
     const absl::Status status = (*table)->Get(&lookup);
     if (verified && !status.ok()) std::abort();
+    const auto prefix = extractor->Prefix(some_key);
+    if (prefix.has_value()) {
+      const bool maybe =
+          (*table)->MayContainPrefix(*prefix, sievedb::PrefixHash(*prefix, options.hash_seed));
+      if (verified && entries > 0 && !maybe) std::abort();
+    }
   }
   const absl::Status walked =
       (*table)->ForEachBlock([](const sievedb::BlockDescription&) { return true; });

@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -6,7 +7,10 @@
 
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
+#include "sievedb/block_cache.h"
+#include "sievedb/file_system.h"
 #include "sievedb/filter.h"
+#include "table/format.h"
 #include "tests/table/table_test_util.h"
 #include "util/coding.h"
 #include "util/filter_kinds.h"
@@ -146,6 +150,85 @@ TEST(TableFilterTest, ATableOfAnotherSeedAnswersTheSame) {
     }
     EXPECT_LT(maybe, 25) << lookup_seed;
   }
+}
+
+// Where a probe reads one cache line, it must be one in memory too, wherever the block lies
+// in the file and however the file is read.
+TEST(TableFilterTest, LoadedFiltersBeginOnACacheLine) {
+  const std::string path = testing::TempDir() + "loaded_filters.sst";
+  for (const auto& policy : {NewBlockedBloomPolicy(10), NewDenseBlockedBloomPolicy(10),
+                             NewBloomPolicy(10), NewRibbonPolicy(10), NewBinaryFusePolicy()}) {
+    size_t odd_offsets = 0;
+    for (int keys = 1; keys < 40; ++keys) {
+      TableBuilderOptions options;
+      options.filter_policy = policy.get();
+      const BuiltTable table = BuildTable(options, Entries(keys));
+      const auto footer =
+          DecodeFooter(std::string_view(table.bytes).substr(table.bytes.size() - kFooterBytes),
+                       table.bytes.size(), path);
+      ASSERT_TRUE(footer.ok()) << footer.status();
+      odd_offsets += footer->filter.offset % 64 != 0 ? 1 : 0;
+      std::ofstream(path, std::ios::binary) << table.bytes;
+      auto mapped = PosixFileSystem()->NewMappedFile(path);
+      ASSERT_TRUE(mapped.ok()) << mapped.status();
+      const TableReaderOptions reader_options = ReaderOptionsFor(options, table);
+      const auto from_string = OpenTable(reader_options, table.bytes);
+      const auto from_mapping = TableReader::Open(reader_options, *std::move(mapped));
+      for (const auto* reader : {&from_string, &from_mapping}) {
+        ASSERT_TRUE(reader->ok()) << reader->status();
+        const char* const bytes = (**reader)->filter_bytes().data();
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(bytes) % 64, 0u) << policy->Name() << " " << keys;
+        for (int i = 0; i < keys; ++i) ASSERT_TRUE((**reader)->MayContain(Hash64(Key(i))));
+      }
+    }
+    EXPECT_GT(odd_offsets, 30u) << policy->Name();
+  }
+  ASSERT_TRUE(PosixFileSystem()->DeleteFile(path).ok());
+}
+
+// The cache knows a block by its open table and not by a file's number and offset, under
+// which another block may come to lie.
+TEST(TableFilterTest, ABlockOfAFileNumberThatIsUsedAgainIsNotTakenForAnother) {
+  const auto policy = NewBlockedBloomPolicy(10);
+  const std::shared_ptr<BlockCache> cache = NewBlockCache(1 << 20);
+  TableBuilderOptions options;
+  options.filter_policy = policy.get();
+  options.file_number = 7;
+  options.block_bytes = 256;
+  const BuiltTable large = BuildTable(options, Entries(400));
+  // Its filter lies where the large one has data blocks, and its blocks have other keys.
+  std::vector<TestEntry> others;
+  for (int i = 0; i < 60; ++i) others.push_back({Key(i) + "+", 1, EntryType::kPut, "other"});
+  const BuiltTable small = BuildTable(options, others);
+  ASSERT_LT(small.bytes.size(), large.bytes.size() / 2);
+  const auto open = [&](const BuiltTable& table) {
+    TableReaderOptions reader_options = ReaderOptionsFor(options, table);
+    reader_options.block_cache = Impl(cache);
+    auto reader = OpenTable(reader_options, table.bytes);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return *std::move(reader);
+  };
+  const auto expect_all = [&](const TableReader& reader, const std::vector<TestEntry>& entries) {
+    ASSERT_NE(reader.filter(), nullptr);
+    for (int round = 0; round < 2; ++round) {  // the second from the cache
+      for (const TestEntry& entry : entries) {
+        ASSERT_TRUE(reader.MayContain(reader.HashOf(entry.user_key))) << entry.user_key;
+        ASSERT_EQ(GetText(reader, options.order, entry.user_key, 9), "=" + entry.value);
+      }
+    }
+    ASSERT_TRUE(reader.Verify().ok()) << reader.Verify();
+  };
+  auto first = open(large);
+  expect_all(*first, Entries(400));
+  EXPECT_GT(cache->UsageBytes(), 4000u);
+  {
+    const auto beside = open(small);  // while the other is open, too
+    expect_all(*beside, others);
+    expect_all(*first, Entries(400));
+  }
+  first = nullptr;
+  expect_all(*open(small), others);
+  expect_all(*open(large), Entries(400));
 }
 
 // Its builders differ by level, as those of a policy that falls back do.

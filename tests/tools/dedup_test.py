@@ -96,6 +96,19 @@ class DedupTest(examples_testing.ExampleTest):
         self.assertEqual((found, summary["filter_from"]), ([], "records"))
         self.assertEqual(self.dedup("-", stdin=rows)[1]["filter_from"], "file")
 
+    def test_filter_file_is_the_golden_one(self):
+        rows = b"".join(b"row %d\n" % i for i in range(150)) + b"\n\xff\x80\n"
+        arguments = ["--expected=100", "--fpr=0.01", "-"]  # it grows once
+        self.dedup(*arguments, stdin=rows)
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                              "../data/golden/dedup_filter_v1.bin")
+        with open(golden, "rb") as file:
+            golden = file.read()
+        self.assertEqual(self.read(FILTER), golden)
+        self.write(FILTER, golden)
+        found, summary = self.dedup(*arguments, stdin=rows + b"another\n")
+        self.assertEqual((found, summary["filter_from"]), ([b"another"], "file"))
+
     def test_killed_run_loses_no_line(self):
         rows = [b"row %d" % i for i in range(2500)]
         self.dedup("-", stdin=b"before\n")

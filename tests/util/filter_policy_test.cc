@@ -1,3 +1,6 @@
+#include <malloc.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -61,6 +64,7 @@ TEST(FilterPolicyTest, NamesItself) {
 TEST(FilterPolicyTest, ClampsBitsPerKey) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(NewBlockedBloomPolicy(0.5)->BitsPerKey({}), 1);
+  EXPECT_EQ(NewBlockedBloomPolicy(0)->BitsPerKey({}), 1);
   EXPECT_EQ(NewBlockedBloomPolicy(-7)->BitsPerKey({}), 1);
   EXPECT_EQ(NewBlockedBloomPolicy(1000)->BitsPerKey({}), 64);
   EXPECT_EQ(NewBlockedBloomPolicy(kInfinity)->BitsPerKey({}), 64);
@@ -103,6 +107,32 @@ TEST(FilterPolicyTest, EveryKeyIsFoundAtAnySizeAndDensity) {
     }
   }
 }
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+// While a table is written, its filter is 8 bytes a key, of whatever kind: not the keys,
+// and no array that doubles.
+TEST(FilterPolicyTest, EightBytesAKeyAreKeptUntilFinish) {
+  constexpr size_t kKeys = 1'000'000;
+  const auto heap_bytes = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  if (heap_bytes() == 0) GTEST_SKIP() << "the allocator is not glibc's";
+  for (const auto& policy : {NewBlockedBloomPolicy(10), NewDenseBlockedBloomPolicy(10),
+                             NewBloomPolicy(10), NewRibbonPolicy(10), NewBinaryFusePolicy()}) {
+    const size_t before = heap_bytes();
+    const std::unique_ptr<FilterBuilder> builder = policy->NewBuilder({});
+    size_t most = 0;
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      builder->AddHash(i * 0x9e3779b97f4a7c15);
+      if (i % 1000 == 0) most = std::max(most, heap_bytes() - before);
+    }
+    most = std::max(most, heap_bytes() - before);
+    EXPECT_GE(most, 8 * kKeys) << policy->Name();
+    EXPECT_LE(most, 8 * kKeys + 8 * kKeys / 100) << policy->Name();
+  }
+}
+#endif
 
 TEST(FilterPolicyTest, RepeatedHashesAreOneKey) {
   const std::string once = Build(*NewBlockedBloomPolicy(10), {KeyHash(1), KeyHash(2)});
