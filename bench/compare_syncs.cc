@@ -18,9 +18,10 @@ int CountedSync(int64_t call, int fd) {
 }  // namespace
 
 extern "C" {
-// The names and types are the C library's.
-int fdatasync(int fd);
-int fsync(int fd);
+// The names and types are the C library's. Visible, or the peers' shared libraries
+// would find the C library's own.
+[[gnu::visibility("default")]] int fdatasync(int fd);
+[[gnu::visibility("default")]] int fsync(int fd);
 int fdatasync(int fd) { return CountedSync(SYS_fdatasync, fd); }
 int fsync(int fd) { return CountedSync(SYS_fsync, fd); }
 }

@@ -1,7 +1,11 @@
 #include "db/write_queue.h"
 
+#include <algorithm>
 #include <cassert>
+#include <thread>
 #include <utility>
+
+#include "util/clock.h"
 
 namespace sievedb {
 
@@ -74,6 +78,7 @@ void WakeUp(PendingWrite* write, State state) {
 absl::Status WriteQueue::Write(PendingWrite* write, Commit commit) {
   Group group;
   size_t count = 0;
+  bool leads;
   {
     MutexLock lock(&mu_);
     if (tail_ == nullptr) {
@@ -82,14 +87,30 @@ absl::Status WriteQueue::Write(PendingWrite* write, Commit commit) {
       tail_->next = write;
     }
     tail_ = write;
-    if (head_ == write) count = TakeGroup(&group);
+    ++length_;
+    if (head_ == write && !write->sync) count = TakeGroup(&group);
+    leads = head_ == write;
   }
+  if (!leads && Await(write) == State::kDone) return std::move(write->status);
   if (count == 0) {
-    if (Await(write) == State::kDone) return std::move(write->status);
+    if (write->sync) Gather();
     MutexLock lock(&mu_);
     count = TakeGroup(&group);
   }
   return Lead(write, &group, count, commit);
+}
+
+void WriteQueue::Gather() {
+  if (writers_ <= 1) return;
+  const uint64_t until = NowNanos() + std::min(sync_nanos_ / kGatherShare, kMaxGatherNanos);
+  while (true) {
+    {
+      MutexLock lock(&mu_);
+      if (length_ >= writers_) return;
+    }
+    if (NowNanos() >= until) return;
+    std::this_thread::yield();  // they may need this core
+  }
 }
 
 size_t WriteQueue::TakeGroup(Group* group) {
@@ -114,12 +135,16 @@ size_t WriteQueue::TakeGroup(Group* group) {
 
 absl::Status WriteQueue::Lead(PendingWrite* write, Group* group, size_t count, Commit commit) {
   assert((*group)[0] == write);
+  const uint64_t start_nanos = write->sync ? NowNanos() : 0;
   const absl::Status status = commit(absl::MakeConstSpan(group->data(), count));
+  if (write->sync) sync_nanos_ = NowNanos() - start_nanos;
   PendingWrite* next_leader = nullptr;
   {
     MutexLock lock(&mu_);
     head_ = (*group)[count - 1]->next;
     if (head_ == nullptr) tail_ = nullptr;
+    writers_ = length_;
+    length_ -= count;
     next_leader = head_;
   }
   // The next group begins while this one's writers are still being told. Nobody

@@ -68,6 +68,14 @@ class WriteQueue {
 
   using Group = std::array<PendingWrite*, kMaxGroupWriters>;
 
+  // A leader that syncs waits a moment for those that wrote beside it the last time: a
+  // sync costs the same for one and for all, and without the wait, two writers in a loop
+  // would sync in turns, each waiting for the other's sync and then its own. At most
+  // this part of what a sync takes, and no longer than kMaxGatherNanos.
+  static constexpr uint64_t kGatherShare = 8;
+  static constexpr uint64_t kMaxGatherNanos = 1'000'000;
+  void Gather();
+
   // Fills group with those at the front that go together and returns how many.
   size_t TakeGroup(Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Lead(PendingWrite* write, Group* group, size_t count, Commit commit);
@@ -75,6 +83,12 @@ class WriteQueue {
   Mutex mu_;
   PendingWrite* head_ ABSL_GUARDED_BY(mu_) = nullptr;
   PendingWrite* tail_ ABSL_GUARDED_BY(mu_) = nullptr;
+  size_t length_ ABSL_GUARDED_BY(mu_) = 0;
+
+  // The leader's own: how many wrote at the last group's end, in it and behind it, and
+  // what a commit with a sync took.
+  size_t writers_ = 1;
+  uint64_t sync_nanos_ = 0;
 };
 
 }  // namespace sievedb

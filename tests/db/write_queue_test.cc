@@ -250,6 +250,36 @@ TEST_F(WriteQueueGroupTest, SyncIsLedBySyncOnly) {
   EXPECT_EQ(GroupSizes(), (std::vector<size_t>{1, 4}));
 }
 
+// A leader that syncs looks out for those that wrote beside it the last time.
+TEST_F(WriteQueueGroupTest, SyncGoesOnWithoutThoseThatStayAway) {
+  WriteQueue queue;
+  std::vector<size_t> groups;
+  Gate gate;
+  std::atomic<int> entered{0};
+  const auto commit = [&](absl::Span<PendingWrite* const> group) {
+    if (entered.fetch_add(1) == 0) gate.Wait();
+    groups.push_back(group.size());
+    return absl::OkStatus();
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    PendingWrite* const write = Add(1);
+    write->sync = true;
+    threads.emplace_back([&, write] { EXPECT_TRUE(queue.Write(write, commit).ok()); });
+    while (i == 0 ? entered.load() == 0 : write->state.load() != PendingWrite::State::kSleeping) {
+      std::this_thread::yield();
+    }
+  }
+  gate.Open();
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 2; ++i) {
+    PendingWrite* const write = Add(1);
+    write->sync = true;
+    EXPECT_TRUE(queue.Write(write, commit).ok());
+  }
+  EXPECT_EQ(groups, (std::vector<size_t>{1, 2, 1, 1}));
+}
+
 TEST_F(WriteQueueGroupTest, WorkWithNoBatchIsAlone) {
   Add(1);
   Add(1)->batch = nullptr;
