@@ -7,12 +7,6 @@
 #include "util/escape.h"
 
 namespace sievedb {
-namespace {
-
-constexpr uint64_t kEntriesBetweenCancelChecks = 1024;
-
-}  // namespace
-
 CompactionIterator::CompactionIterator(
     const InternalKeyOrder& order, InternalIterator* input, std::vector<uint64_t> snapshots,
     absl::AnyInvocable<bool(std::string_view user_key)> key_may_exist_below)
@@ -26,7 +20,13 @@ CompactionIterator::CompactionIterator(
 void CompactionIterator::SeekToFirst() {
   status_ = absl::OkStatus();
   has_current_user_key_ = false;
-  input_->SeekToFirst();
+  if (begin_ == nullptr) {
+    input_->SeekToFirst();
+  } else {
+    std::string first;
+    AppendInternalKey(&first, *begin_, SeekTag(kMaxSequence));
+    input_->Seek(first);
+  }
   const bool on_entry = input_->Valid();
   FindNext(on_entry, on_entry ? input_->key() : std::string_view());
 }
@@ -41,13 +41,17 @@ void CompactionIterator::Next() {
 void CompactionIterator::FindNext(bool on_entry, std::string_view internal_key) {
   valid_ = false;
   for (; on_entry; on_entry = input_->NextKey(&internal_key)) {
-    if (entries_in_++ % kEntriesBetweenCancelChecks == 0 && cancel_ != nullptr &&
-        cancel_->load(std::memory_order_relaxed)) [[unlikely]] {
-      status_ = absl::AbortedError("the compaction was cancelled");
-      return;
+    if (entries_in_ % kEntriesBetweenChecks == 0 && check_ != nullptr) [[unlikely]] {
+      status_ = check_();
+      if (!status_.ok()) return;
     }
     bool is_new_user_key;
     if (!CheckKey(internal_key, &is_new_user_key)) return;
+    if (end_ != nullptr && is_new_user_key &&
+        order_.user().Compare(UserKey(internal_key), *end_) >= 0) {
+      return;
+    }
+    ++entries_in_;
     if (Drop(UserKey(internal_key), current_tag_, is_new_user_key)) continue;
     is_first_version_ = !shown_user_key_;
     shown_user_key_ = true;
@@ -68,7 +72,7 @@ bool CompactionIterator::CheckKey(std::string_view internal_key, bool* is_new_us
   if (internal_key.size() < kTagBytes || TagType(Tag(internal_key)) > kMaxEntryType) [[unlikely]] {
     return Fail(absl::DataLossError(
         absl::StrFormat("compaction input, entry %d: expected an internal key, found \"%s\"",
-                        entries_in_, Escape(internal_key.substr(0, 256)))));
+                        entries_in_ + 1, Escape(internal_key.substr(0, 256)))));
   }
   const std::string_view user_key = UserKey(internal_key);
   const uint64_t tag = Tag(internal_key);
@@ -81,7 +85,7 @@ bool CompactionIterator::CheckKey(std::string_view internal_key, bool* is_new_us
     return Fail(absl::DataLossError(absl::StrFormat(
         "compaction input, entry %d: expected a key after \"%s\" at sequence %d, found \"%s\" at "
         "%d",
-        entries_in_, Escape(std::string_view(current_user_key_).substr(0, 256)),
+        entries_in_ + 1, Escape(std::string_view(current_user_key_).substr(0, 256)),
         TagSequence(current_tag_), Escape(user_key.substr(0, 256)), TagSequence(tag))));
   }
   *is_new_user_key = order != 0;

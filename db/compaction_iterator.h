@@ -2,11 +2,11 @@
 #define SIEVEDB_DB_COMPACTION_ITERATOR_H_
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -32,8 +32,15 @@ class CompactionIterator {
                      std::vector<uint64_t> snapshots,
                      absl::AnyInvocable<bool(std::string_view user_key)> key_may_exist_below);
 
-  // Once it is set, the iteration ends soon, with kAborted. Null: never.
-  void set_cancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
+  // Called every kEntriesBetweenChecks entries of the input; an error ends the iteration.
+  static constexpr uint64_t kEntriesBetweenChecks = 1024;
+  void set_check(absl::AnyInvocable<absl::Status()> check) { check_ = std::move(check); }
+
+  // Only user keys [begin, end), null: open. They must outlive the iterator.
+  void set_range(const std::string* begin, const std::string* end) {
+    begin_ = begin;
+    end_ = end;
+  }
 
   void SeekToFirst();
   bool Valid() const { return valid_; }
@@ -70,7 +77,9 @@ class CompactionIterator {
   InternalIterator* const input_;
   const std::vector<uint64_t> snapshots_;
   absl::AnyInvocable<bool(std::string_view)> key_may_exist_below_;
-  const std::atomic<bool>* cancel_ = nullptr;
+  absl::AnyInvocable<absl::Status()> check_;  // null: none
+  const std::string* begin_ = nullptr;
+  const std::string* end_ = nullptr;
 
   bool valid_ = false;
   std::string_view key_;

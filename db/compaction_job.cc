@@ -22,6 +22,18 @@ namespace {
 // to compact that output in its turn.
 constexpr uint64_t kMaxGrandparentFiles = 10;
 
+absl::Status CheckCancel(const JobContext& context) {
+  if (context.cancel == nullptr || !context.cancel->load(std::memory_order_relaxed)) {
+    return absl::OkStatus();
+  }
+  return absl::AbortedError("the compaction was cancelled");
+}
+
+// One that stays is deleted when the database is opened next.
+void DeleteTable(const JobContext& context, uint64_t number) {
+  context.options->file_system->DeleteFile(TableFileName(context.db_path, number)).IgnoreError();
+}
+
 // Whether a level below the output may hold a user key. Keys are asked for in
 // order, so each level's position only moves forward.
 class LevelsBelow {
@@ -57,8 +69,10 @@ class LevelsBelow {
 // Decides where an output ends.
 class OutputCutter {
  public:
-  OutputCutter(const JobContext& context, const CompactionPlan* plan)
-      : order_(context.order.user()), target_bytes_(context.options->target_file_bytes) {
+  OutputCutter(const JobContext& context, const CompactionPlan* plan, const JobPart& part)
+      : order_(context.order.user()),
+        target_bytes_(part.table_bytes != 0 ? part.table_bytes
+                                            : context.options->target_file_bytes) {
     // Level 0 takes one table a job: each more would be one more to search.
     if (plan == nullptr || plan->output_level == 0) return;
     cuts_ = true;
@@ -98,8 +112,8 @@ class Job {
         plan_(plan),
         filters_(filters) {}
 
-  absl::StatusOr<JobOutput> Run(CompactionIterator* entries) {
-    absl::Status status = WriteTables(entries);
+  absl::StatusOr<JobOutput> Run(CompactionIterator* entries, const JobPart& part) {
+    absl::Status status = WriteTables(entries, part);
     if (status.ok() && !output_.files.empty())
       status = file_system_->SyncDirectory(context_.db_path);
     if (status.ok()) status = OpenTables();
@@ -114,8 +128,8 @@ class Job {
   }
 
  private:
-  absl::Status WriteTables(CompactionIterator* entries) {
-    OutputCutter cutter(context_, plan_);
+  absl::Status WriteTables(CompactionIterator* entries, const JobPart& part) {
+    OutputCutter cutter(context_, plan_, part);
     for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
       if (entries->is_first_version() &&
           cutter.EndsBefore(UserKey(entries->key()), builder_.has_value() ? &*builder_ : nullptr)) {
@@ -130,9 +144,7 @@ class Job {
   }
 
   absl::Status BeginTable(std::string_view first_key) {
-    if (context_.cancel != nullptr && context_.cancel->load(std::memory_order_relaxed)) {
-      return absl::AbortedError("the compaction was cancelled");
-    }
+    SIEVEDB_RETURN_IF_ERROR(CheckCancel(context_));
     const uint64_t number = context_.new_file_number();
     numbers_.push_back(number);
     SIEVEDB_ASSIGN_OR_RETURN(
@@ -202,10 +214,7 @@ class Job {
     builder_.reset();
     file_.reset();
     output_.files.clear();  // closes them
-    for (const uint64_t number : numbers_) {
-      // One that stays is deleted when the database is opened next.
-      file_system_->DeleteFile(TableFileName(context_.db_path, number)).IgnoreError();
-    }
+    for (const uint64_t number : numbers_) DeleteTable(context_, number);
   }
 
   const JobContext& context_;
@@ -223,14 +232,26 @@ class Job {
 
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
-                                 const Version* version, const JobFilters& filters) {
+                                 const Version* version, const JobFilters& filters,
+                                 const JobPart& part) {
   assert(plan == nullptr || version != nullptr);
   LevelsBelow below(context.order.user(), plan, version);
   CompactionIterator entries(
       context.order, input, std::move(snapshots),
       [&below](std::string_view user_key) { return below.MayHold(user_key); });
-  entries.set_cancel(context.cancel);
-  return Job(context, plan, filters).Run(&entries);
+  entries.set_range(part.begin, part.end);
+  entries.set_check([&] {
+    if (plan != nullptr && context.pool != nullptr) context.pool->RunHigh();
+    return CheckCancel(context);
+  });
+  return Job(context, plan, filters).Run(&entries, part);
+}
+
+void DropOutput(const JobContext& context, JobOutput* output) {
+  std::vector<uint64_t> numbers;
+  for (const auto& file : output->files) numbers.push_back(file->number);
+  output->files.clear();  // closes them
+  for (const uint64_t number : numbers) DeleteTable(context, number);
 }
 
 absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,

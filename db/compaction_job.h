@@ -16,6 +16,7 @@
 #include "db/table_opener.h"
 #include "db/version.h"
 #include "sievedb/options.h"
+#include "sievedb/thread_pool.h"
 #include "table/internal_iterator.h"
 
 namespace sievedb {
@@ -31,6 +32,14 @@ struct JobContext {
   StatisticsImpl* statistics = nullptr;
   std::function<uint64_t()> new_file_number;
   const std::atomic<bool>* cancel = nullptr;  // set: stop soon, with kAborted
+  ThreadPool* pool = nullptr;  // null: compactions run on one thread, and hold flushes up
+};
+
+// A part of what a compaction merges.
+struct JobPart {
+  const std::string* begin = nullptr;  // user keys [begin, end); null: open
+  const std::string* end = nullptr;
+  uint64_t table_bytes = 0;  // where its outputs are cut; 0: options.target_file_bytes
 };
 
 struct JobOutput {
@@ -49,12 +58,16 @@ struct JobOutput {
 // plan null: a flush into one table of level 0. Otherwise outputs are cut at
 // target_file_bytes (never between two versions of a user key) and where they
 // would overlap more than 10 such tables of plan->grandparents; version is what
-// the plan was picked from.
+// the plan was picked from. Between entries it runs flushes that wait in context.pool.
 // Each new table is opened and, where options.paranoid_checks, its entry count is
 // checked against what was written.
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
-                                 const Version* version, const JobFilters& filters);
+                                 const Version* version, const JobFilters& filters,
+                                 const JobPart& part = {});
+
+// Deletes the tables of a job that nobody will use after all.
+void DropOutput(const JobContext& context, JobOutput* output);
 
 // The merged input of a plan, reading ahead, past the block cache. plan and the
 // context's opener must outlive it.

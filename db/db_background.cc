@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "db/compaction_parts.h"
 #include "db/db_impl.h"
 #include "db/file_names.h"
 #include "db/filter_plan.h"
@@ -109,6 +110,7 @@ JobContext DBImpl::MakeJobContext() const {
   context.statistics = statistics_;
   context.new_file_number = [this] { return versions_->NewFileNumber(); };
   context.cancel = &shutting_down_;
+  context.pool = options_.background_pool.get();
   return context;
 }
 
@@ -319,10 +321,9 @@ absl::Status DBImpl::MoveTables(const CompactionPlan& plan) {
 absl::Status DBImpl::MergeTables(const CompactionPlan& plan, const Version& version,
                                  CompactionEvent* event) {
   const JobContext context = MakeJobContext();
-  SIEVEDB_ASSIGN_OR_RETURN(const auto input, NewPlanInput(context, plan));
-  SIEVEDB_ASSIGN_OR_RETURN(JobOutput output,
-                           RunJob(context, input.get(), snapshots_->Sequences(), &plan, &version,
-                                  PlanFilters(version, &plan, 0)));
+  SIEVEDB_ASSIGN_OR_RETURN(
+      JobOutput output,
+      RunPlan(context, plan, version, snapshots_->Sequences(), PlanFilters(version, &plan, 0)));
   VersionEdit edit;
   for (const FileRef& file : plan.inputs) {
     edit.removed_files.emplace_back(plan.input_level, file->number);

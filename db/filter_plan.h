@@ -50,7 +50,7 @@ void UpdateFilterHeat(const Version& version);
 
 // What the filters of the tables that a job writes are made for.
 //
-// Threads: not safe for concurrent use.
+// Threads: const members are safe.
 class JobFilters {
  public:
   JobFilters(const FilterContext& all) : context_(all) {}  // NOLINT: one for all outputs

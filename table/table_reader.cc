@@ -312,6 +312,18 @@ uint64_t TableReader::ApproximateOffsetOf(std::string_view internal_key) const {
   return index.offset(index.Find(UserKey(internal_key), Tag(internal_key)));
 }
 
+std::vector<std::string> TableReader::Anchors(uint64_t step_bytes) const {
+  const IndexReader& index = parts_->index;
+  std::vector<std::string> anchors;
+  size_t at = 0;
+  for (uint64_t offset = step_bytes;; offset += step_bytes) {
+    const size_t block = index.FirstBlockFrom(offset);
+    if (block >= index.blocks()) return anchors;
+    if (block > at) anchors.emplace_back(UserKey(index.Separator(block - 1)));
+    at = block;
+  }
+}
+
 absl::Status TableReader::Verify() const { return VerifyTable(*parts_); }
 
 absl::Status TableReader::ForEachBlock(

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -137,6 +138,10 @@ class TableReader {
 
   // Bytes of the file before internal_key, to within a block.
   uint64_t ApproximateOffsetOf(std::string_view internal_key) const;
+
+  // User keys, ascending, that part the data into pieces of about step_bytes.
+  // Requires: step_bytes > 0. Cost: no I/O.
+  std::vector<std::string> Anchors(uint64_t step_bytes) const;
 
   // Reads every block, checks its checksum, its structure and the order of its
   // keys, and the properties against what was read. The first fault is returned.

@@ -28,6 +28,7 @@ Iterator::~Iterator() = default;
 RateLimiter::~RateLimiter() = default;
 Statistics::~Statistics() = default;
 ThreadPool::~ThreadPool() = default;
+bool ThreadPool::RunHigh() { return false; }
 WriteBatch::Handler::~Handler() = default;
 
 void FilterReader::Prefetch(uint64_t /*hash*/) const {}

@@ -77,6 +77,18 @@ class ThreadPoolImpl final : public ThreadPool {
     state_->work_added.Signal();
   }
 
+  bool RunHigh() override {
+    std::function<void()> work;
+    {
+      const MutexLock lock(&state_->mu);
+      if (state_->high.empty()) return false;
+      work = std::move(state_->high.front());
+      state_->high.pop_front();
+    }
+    work();
+    return true;
+  }
+
   int ThreadCount() const override { return static_cast<int>(threads_.size()); }
 
  private:

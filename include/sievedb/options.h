@@ -105,7 +105,8 @@ struct SIEVEDB_EXPORT Options {
   bool disable_auto_compaction = false;
 
   // --- background
-  // Flushes and compactions at a time. With two or more, one is kept for flushes.
+  // Flushes and compactions at a time. With two or more, one is kept for flushes; while
+  // there are none it takes parts of a large compaction.
   int max_background_jobs = 2;
   std::shared_ptr<ThreadPool> background_pool;  // null: one of max_background_jobs threads
   std::shared_ptr<RateLimiter> rate_limiter;    // null: no limit

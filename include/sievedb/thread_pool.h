@@ -22,6 +22,12 @@ class SIEVEDB_EXPORT ThreadPool {
   // first come, first served. Work that was scheduled is always run.
   virtual void Schedule(Priority priority, std::function<void()> work) = 0;
 
+  // Runs one piece of kHigh work that waits, now and on the calling thread, and returns
+  // true; false where there is none. Long kLow work calls it every few hundred
+  // microseconds, so that flushes need no thread kept free for them. The default runs
+  // none: flushes may then wait until a piece of a compaction is done.
+  virtual bool RunHigh();
+
   virtual int ThreadCount() const = 0;
 };
 

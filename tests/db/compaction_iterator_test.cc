@@ -38,7 +38,7 @@ std::vector<std::string> KeysOf(std::vector<std::pair<std::string, std::string>>
   return keys;
 }
 
-// compact snapshots=2,5 below=a,b: entries, one a line, in order; the output is what
+// compact snapshots=2,5 below=a,b from=c to=d: entries, one a line, in order; the output is what
 // is kept, and how many were dropped.
 std::string RunCase(const DataDrivenCase& test) {
   const auto unquoted = [](const std::string& word) { return word == "\"\"" ? "" : word; };
@@ -61,6 +61,9 @@ std::string RunCase(const DataDrivenCase& test) {
   CompactionIterator it(kOrder, &input, snapshots, [&](std::string_view key) {
     return below.find(std::string(key)) != std::string::npos;
   });
+  const std::string from = test.Argument("from");
+  const std::string to = test.Argument("to");
+  it.set_range(from.empty() ? nullptr : &from, to.empty() ? nullptr : &to);
   std::string output;
   for (it.SeekToFirst(); it.Valid(); it.Next()) {
     const bool is_put = TagType(Tag(it.key())) == static_cast<uint8_t>(EntryType::kPut);
@@ -117,7 +120,7 @@ TEST(CompactionIteratorTest, CancelEndsIt) {
   EntriesIterator input(entries);
   std::atomic<bool> cancel{false};
   CompactionIterator it(kOrder, &input, {}, [](std::string_view) { return true; });
-  it.set_cancel(&cancel);
+  it.set_check([&] { return cancel.load() ? absl::AbortedError("cancelled") : absl::OkStatus(); });
   it.SeekToFirst();
   ASSERT_TRUE(it.Valid());
   cancel.store(true);

@@ -68,7 +68,12 @@ class EntriesIterator final : public InternalIterator {
   bool Valid() const override { return at_ < entries_.size(); }
   void SeekToFirst() override { MoveTo(0); }
   void SeekToLast() override { MoveTo(entries_.size() - 1); }
-  void Seek(std::string_view) override { ADD_FAILURE() << "not needed"; }
+  void Seek(std::string_view internal_key) override {
+    const InternalKeyOrder order(BytewiseComparator());
+    size_t at = 0;
+    while (at < entries_.size() && order.Compare(entries_[at].first, internal_key) < 0) ++at;
+    MoveTo(at);
+  }
   void SeekForPrev(std::string_view) override { ADD_FAILURE() << "not needed"; }
   void Next() override { MoveTo(at_ + 1); }
   void Prev() override { MoveTo(at_ - 1); }
@@ -146,7 +151,7 @@ struct TableStore {
   Options options;
   std::unique_ptr<TableOpener> opener;
   JobContext context;
-  uint64_t next_file_number = 1;
+  std::atomic<uint64_t> next_file_number{1};
 };
 
 }  // namespace sievedb::version_test

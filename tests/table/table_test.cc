@@ -229,6 +229,16 @@ TEST(TableTest, PropertiesAndSummary) {
   const uint64_t middle = (*reader)->ApproximateOffsetOf(entries[100].internal_key());
   EXPECT_GT(middle, p.data_bytes / 3);
   EXPECT_LT(middle, p.data_bytes * 2 / 3);
+
+  const std::vector<std::string> anchors = (*reader)->Anchors(p.data_bytes / 4);
+  ASSERT_GE(anchors.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string key = TestEntry{anchors[i], 0, EntryType::kPut, ""}.internal_key();
+    const uint64_t at = (*reader)->ApproximateOffsetOf(key);
+    EXPECT_NEAR(static_cast<double>(at), static_cast<double>(p.data_bytes * (i + 1) / 4), 1000);
+  }
+  EXPECT_TRUE((*reader)->Anchors(p.data_bytes + 1).empty());
+  EXPECT_LE((*reader)->Anchors(1).size(), p.data_blocks - 1);
 }
 
 TEST(TableTest, OpenReadsOnceWhereTheTailIsKnown) {

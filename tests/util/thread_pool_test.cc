@@ -55,6 +55,36 @@ TEST(ThreadPoolTest, HighFirstThenFirstCome) {
   EXPECT_EQ(order, "123abc");
 }
 
+TEST(ThreadPoolTest, RunHighRunsTheFirstOfThemHere) {
+  const std::shared_ptr<ThreadPool> pool = NewThreadPool(1);
+  std::atomic<bool> begun = false;
+  std::atomic<bool> go = false;
+  pool->Schedule(ThreadPool::Priority::kLow, [&] {
+    begun = true;
+    begun.notify_all();
+    go.wait(false);
+  });
+  begun.wait(false);  // from here on the worker takes nothing
+  std::string order;
+  std::thread::id ran_on;
+  pool->Schedule(ThreadPool::Priority::kLow, [&] { order += 'a'; });
+  EXPECT_FALSE(pool->RunHigh());
+  for (const char c : {'1', '2'}) {
+    pool->Schedule(ThreadPool::Priority::kHigh, [&order, &ran_on, c] {
+      order += c;
+      ran_on = std::this_thread::get_id();
+    });
+  }
+  EXPECT_TRUE(pool->RunHigh());
+  EXPECT_EQ(order, "1");
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+  EXPECT_TRUE(pool->RunHigh());
+  EXPECT_FALSE(pool->RunHigh());
+  EXPECT_EQ(order, "12");
+  go = true;
+  go.notify_all();
+}
+
 TEST(ThreadPoolTest, WorkMaySchedule) {
   std::atomic<int> run = 0;
   {
