@@ -86,7 +86,7 @@ absl::Status DBImpl::GetWith(const ReadOptions& options, std::string_view key, F
   const EpochGuard guard;
   const auto [seen, sequence] = Look(options);
   if (seen == nullptr) return ClosedError();
-  Lookup lookup(key, sequence, order_.user(), options, statistics_, hash_seed_);
+  Lookup lookup(key, sequence, order_.user(), options, statistics_, hash_seed_, guard.record());
   SIEVEDB_RETURN_IF_ERROR(Find(*seen, &lookup));
   found(&lookup);
   return absl::OkStatus();

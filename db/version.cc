@@ -156,7 +156,7 @@ void Version::CountAnswer(const Candidate& candidate, const Lookup& lookup,
   if (lookup.sequence < file.largest_sequence) return;
   if (answer == FilterAnswer::kMaybeAbsent) {
     if (file.filter_tally.CountFalse(lookup.hash)) opener_->WantAudit();
-  } else if (lookup.sampled) {
+  } else if (lookup.sampled()) {
     answer == FilterAnswer::kNo ? file.filter_tally.CountNo() : file.filter_tally.CountPresent();
   }
 }

@@ -53,7 +53,8 @@ class BlockPin {
 // under one EpochGuard.
 struct Lookup {
   Lookup(std::string_view key, uint64_t sequence_seen, const KeyOrder& order,
-         const ReadOptions& read_options, StatisticsImpl* stats, uint64_t seed = 0)
+         const ReadOptions& read_options, StatisticsImpl* stats, uint64_t seed = 0,
+         EpochRecord* thread = ThisThreadEpochRecord())
       : user_key(key),
         sequence(sequence_seen),
         seek_tag(SeekTag(sequence_seen)),
@@ -62,10 +63,11 @@ struct Lookup {
         word(order.Word(key)),
         options(read_options),
         statistics(stats),
+        counted_as_(stats),
         other_seed_(seed),
         other_hash_(hash) {
-    if (FilterTally::Sample()) [[unlikely]]
-      sampled = true;
+    if (FilterTally::Sample(thread)) [[unlikely]]
+      counted_as_ = &kSampled;
   }
 
   const std::string_view user_key;
@@ -76,8 +78,9 @@ struct Lookup {
   const uint64_t word;       // KeyOrder::Word(user_key)
   const ReadOptions& options;
   StatisticsImpl* const statistics;  // null: off
-  bool sampled = false;              // filters' tallies count what each answers
-  bool counted() const { return sampled || statistics != nullptr; }
+  // Whether filters' tallies count what each answers, and whether anything does.
+  bool sampled() const { return counted_as_ == &kSampled; }
+  bool counted() const { return counted_as_ != nullptr; }
 
   enum class State { kSearching, kFound, kDeleted };
   State state = State::kSearching;
@@ -97,6 +100,9 @@ struct Lookup {
   }
 
  private:
+  static constexpr char kSampled = 0;
+  const void* counted_as_;  // null: not; otherwise statistics, or kSampled's address
+
   mutable uint64_t other_seed_;
   mutable uint64_t other_hash_;
 };

@@ -22,7 +22,7 @@ struct alignas(64) EpochRecord {
   EpochRecord* next = nullptr;      // records are never freed
   // FilterTally's; owner thread only.
   uint64_t sample_random = 0;
-  uint32_t lookups_until_sample = 0;
+  int32_t lookups_until_sample = 0;
 };
 static_assert(sizeof(EpochRecord) == 64, "one cache line a thread");
 
@@ -100,6 +100,8 @@ class EpochGuard {
   }
   EpochGuard(const EpochGuard&) = delete;
   EpochGuard& operator=(const EpochGuard&) = delete;
+
+  EpochRecord* record() const { return record_; }  // the calling thread's
 
  private:
   EpochRecord* const record_;

@@ -50,7 +50,7 @@ void FilterTally::DrawDistance(EpochRecord* record) {
   random ^= random >> 7;
   random ^= random << 17;
   // From 0 to 2 * kSampleEvery - 2 lookups that are not sampled, then one that is.
-  record->lookups_until_sample = static_cast<uint32_t>((random >> 32) % (2 * kSampleEvery - 1));
+  record->lookups_until_sample = static_cast<int32_t>((random >> 32) % (2 * kSampleEvery - 1));
 }
 
 // Relaxed: figures say nothing about other memory.

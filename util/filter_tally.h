@@ -54,10 +54,10 @@ class FilterTally {
   FilterTally(const FilterTally&) = delete;
   FilterTally& operator=(const FilterTally&) = delete;
 
-  // Whether the calling thread's next lookup is one whose answers are counted.
-  static bool Sample() {
-    EpochRecord* const record = ThisThreadEpochRecord();
-    if (record->lookups_until_sample-- != 0) [[likely]]
+  // Whether the next lookup of the calling thread, whose record it is, is one whose
+  // answers are counted.
+  static bool Sample(EpochRecord* record) {
+    if (--record->lookups_until_sample >= 0) [[likely]]
       return false;
     DrawDistance(record);
     return true;

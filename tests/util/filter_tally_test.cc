@@ -30,7 +30,7 @@ TEST(FilterTallyTest, OneLookupInManyIsSampledAtNoFixedDistance) {
   int sampled = 0;
   int in_step = 0;  // at an even place
   for (int i = 0; i < kLookups; ++i) {
-    if (!FilterTally::Sample()) continue;
+    if (!FilterTally::Sample(ThisThreadEpochRecord())) continue;
     ++sampled;
     in_step += i % 2;
   }
@@ -96,7 +96,7 @@ TEST(FilterTallyTest, TheIntervalCoversTheTrueRate) {
   for (int run = 0; run < kRuns; ++run) {
     FilterCounts counts;
     for (int i = 0; i < 20'000; ++i) {
-      const bool sampled = FilterTally::Sample();
+      const bool sampled = FilterTally::Sample(ThisThreadEpochRecord());
       if (below_one() < kRate) {
         ++counts.false_maybe;
       } else if (sampled) {
