@@ -44,6 +44,9 @@ void DBImpl::UpdateStall() {
     pressure.level0_files = static_cast<int>(version->files(0).size());
     pressure.pending_compaction_bytes = PendingCompactionBytes(options_, *version);
   }
+  if (options_.rate_limiter != nullptr) {
+    options_.rate_limiter->SetDebt(this, BackgroundDebt(options_, pressure));
+  }
   StallDecision next = DecideStall(options_, pressure);
   if (next.state != stall_.state) {
     if (next.state == StallState::kStopped) Count(statistics_, Counter::kStallStops);

@@ -535,6 +535,7 @@ absl::Status DBImpl::Close() {
     DeleteObsoleteTables();
     versions_->Close();
   }
+  if (options_.rate_limiter != nullptr) options_.rate_limiter->SetDebt(this, 0);
   event_log_->Write("closed");
   lock_ = nullptr;
   return status;

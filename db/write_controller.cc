@@ -1,6 +1,7 @@
 #include "db/write_controller.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -62,6 +63,18 @@ StallDecision DecideStall(const Options& options, const WritePressure& pressure)
     if (IsHarder(other, hardest)) hardest = std::move(other);
   }
   return hardest;
+}
+
+double BackgroundDebt(const Options& options, const WritePressure& pressure) {
+  const double parts[] = {
+      // All but the active one are waiting: the next switch stops writes.
+      static_cast<double>(pressure.immutable_memtables) /
+          std::max(1, options.max_write_buffers - 1),
+      static_cast<double>(pressure.level0_files) / std::max(1, options.level0_slowdown_trigger),
+      static_cast<double>(pressure.pending_compaction_bytes) /
+          static_cast<double>(std::max<uint64_t>(1, options.soft_pending_compaction_bytes)),
+  };
+  return std::min(1.0, *std::max_element(std::begin(parts), std::end(parts)));
 }
 
 uint64_t DelayClock::DelayMicros(uint64_t now_micros, uint64_t bytes, double bytes_per_second) {

@@ -30,6 +30,10 @@ StallDecision DecideStall(const Options& options, const WritePressure& pressure)
 inline constexpr double kMaxDelayedBytesPerSecond = 64 << 20;
 inline constexpr double kMinDelayedBytesPerSecond = 256 << 10;
 
+// A pure function: how far background work is behind, for the rate limiter. 0: nothing
+// waits; 1: writes are slowed down, or would be by the next flush that is late.
+double BackgroundDebt(const Options& options, const WritePressure& pressure);
+
 // Turns a rate into waits: each write of a delayed group sleeps as long as its
 // bytes take at the rate, with credit for time that passed.
 //

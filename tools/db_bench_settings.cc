@@ -77,6 +77,8 @@ void BenchSettings::Register(Flags* flags) {
              1024);
   flags->Add("rate_limiter_bytes_per_sec", &rate_limit_bytes_per_second,
              "bytes a second that flushes and compactions write, 0: no limit", int64_t{0});
+  flags->Add("rate_limiter_min_bytes_per_sec", &rate_limit_min_bytes_per_second,
+             "not 0: what the limit falls to when they are not behind", int64_t{0});
   flags->Add("db", &db, "directory of the database");
   flags->Add("use_existing_db", &use_existing_db,
              "work on what is in --db; workloads that need an empty database are skipped");
@@ -136,7 +138,11 @@ Options BenchSettings::DbOptions() const {
   options.access_aware_filters = access_aware_filters;
   options.mmap_reads = mmap_reads;
   options.max_background_jobs = max_background_jobs;
-  if (rate_limit_bytes_per_second > 0) {
+  if (rate_limit_bytes_per_second > 0 && rate_limit_min_bytes_per_second > 0) {
+    options.rate_limiter = NewAdaptiveRateLimiter(
+        std::min(rate_limit_min_bytes_per_second, rate_limit_bytes_per_second),
+        rate_limit_bytes_per_second);
+  } else if (rate_limit_bytes_per_second > 0) {
     options.rate_limiter = NewRateLimiter(rate_limit_bytes_per_second);
   }
   return options;

@@ -62,6 +62,7 @@ struct BenchSettings {
   bool histogram = false;
   uint64_t stats_interval_ms = 0;
   int64_t rate_limit_bytes_per_second = 0;
+  int64_t rate_limit_min_bytes_per_second = 0;
   uint64_t seed = 301;
   bool json = false;
 };

@@ -26,6 +26,7 @@ FilterPolicy::~FilterPolicy() = default;
 FilterReader::~FilterReader() = default;
 Iterator::~Iterator() = default;
 RateLimiter::~RateLimiter() = default;
+void RateLimiter::SetDebt(const void*, double) {}
 Statistics::~Statistics() = default;
 ThreadPool::~ThreadPool() = default;
 bool ThreadPool::RunHigh() { return false; }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cassert>
 #include <deque>
+#include <map>
 
 #include "util/clock.h"
 #include "util/mutex.h"
@@ -117,10 +118,57 @@ class TokenBucket final : public RateLimiter {
   uint64_t refilled_nanos_ ABSL_GUARDED_BY(mu_);
 };
 
+class AdaptiveLimiter final : public RateLimiter {
+ public:
+  AdaptiveLimiter(int64_t min_bytes_per_second, int64_t max_bytes_per_second)
+      : min_(min_bytes_per_second), bucket_(min_bytes_per_second), max_(max_bytes_per_second) {
+    assert(min_bytes_per_second <= max_bytes_per_second);
+  }
+
+  void Request(int64_t bytes, Priority priority) override { bucket_.Request(bytes, priority); }
+  int64_t BytesPerSecond() const override { return bucket_.BytesPerSecond(); }
+  int64_t TotalBytes() const override { return bucket_.TotalBytes(); }
+
+  void SetBytesPerSecond(int64_t bytes_per_second) override {
+    const MutexLock lock(&mu_);
+    max_ = std::max(bytes_per_second, min_);
+    Adapt();
+  }
+
+  void SetDebt(const void* database, double debt) override {
+    const MutexLock lock(&mu_);
+    if (debt > 0) {
+      debts_[database] = std::min(debt, 1.0);
+    } else if (debts_.erase(database) == 0) {
+      return;
+    }
+    Adapt();
+  }
+
+ private:
+  void Adapt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    double debt = 0;
+    for (const auto& [database, one] : debts_) debt = std::max(debt, one);
+    const int64_t rate = min_ + static_cast<int64_t>(debt * static_cast<double>(max_ - min_));
+    if (rate != bucket_.BytesPerSecond()) bucket_.SetBytesPerSecond(rate);
+  }
+
+  const int64_t min_;
+  TokenBucket bucket_;
+  Mutex mu_;
+  int64_t max_ ABSL_GUARDED_BY(mu_);
+  std::map<const void*, double> debts_ ABSL_GUARDED_BY(mu_);  // only those above 0
+};
+
 }  // namespace
 
 std::shared_ptr<RateLimiter> NewRateLimiter(int64_t bytes_per_second) {
   return std::make_shared<TokenBucket>(bytes_per_second);
+}
+
+std::shared_ptr<RateLimiter> NewAdaptiveRateLimiter(int64_t min_bytes_per_second,
+                                                    int64_t max_bytes_per_second) {
+  return std::make_shared<AdaptiveLimiter>(min_bytes_per_second, max_bytes_per_second);
 }
 
 }  // namespace sievedb

@@ -524,5 +524,21 @@ TEST_F(DBTest, SeveralDatabasesShareTheirResources) {
   EXPECT_GT(options_.rate_limiter->TotalBytes(), 0);
 }
 
+TEST_F(DBTest, RateLimiterHearsOfTheDebtUntilClose) {
+  options_.disable_auto_compaction = false;
+  options_.level0_file_trigger = 10;
+  options_.level0_slowdown_trigger = 10;
+  options_.rate_limiter = NewAdaptiveRateLimiter(1 << 20, 11 << 20);
+  Open();
+  EXPECT_EQ(options_.rate_limiter->BytesPerSecond(), 1 << 20);
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(db_->Put(WriteOptions(), "key", "value").ok());
+    ASSERT_TRUE(db_->Flush(FlushOptions()).ok());
+    EXPECT_EQ(options_.rate_limiter->BytesPerSecond(), (1 + i) << 20);
+  }
+  ASSERT_TRUE(db_->Close().ok());
+  EXPECT_EQ(options_.rate_limiter->BytesPerSecond(), 1 << 20);
+}
+
 }  // namespace
 }  // namespace sievedb

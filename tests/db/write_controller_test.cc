@@ -127,6 +127,25 @@ double Simulate(uint64_t bytes, double rate, uint64_t oversleep_micros) {
   return written / (static_cast<double>(now - start) / 1e6);
 }
 
+TEST(BackgroundDebtTest, IsHowFarItIsToTheSlowdown) {
+  Options options;
+  options.max_write_buffers = 3;
+  options.level0_slowdown_trigger = 20;
+  options.soft_pending_compaction_bytes = 1000;
+  EXPECT_EQ(BackgroundDebt(options, {}), 0);
+  EXPECT_EQ(BackgroundDebt(options, Memtables(1)), 0.5);
+  EXPECT_EQ(BackgroundDebt(options, Memtables(2)), 1);
+  EXPECT_EQ(BackgroundDebt(options, Level0(5)), 0.25);
+  EXPECT_EQ(BackgroundDebt(options, Level0(50)), 1);
+  EXPECT_EQ(BackgroundDebt(options, Pending(750)), 0.75);
+  WritePressure both = Level0(5);
+  both.pending_compaction_bytes = 750;
+  EXPECT_EQ(BackgroundDebt(options, both), 0.75);
+  // One memtable, so each flush holds writes up.
+  options.max_write_buffers = 1;
+  EXPECT_EQ(BackgroundDebt(options, Memtables(1)), 1);
+}
+
 TEST(DelayClockTest, RateIsKept) {
   for (const double rate : {kMinDelayedBytesPerSecond, 4e6, kMaxDelayedBytesPerSecond}) {
     for (const uint64_t bytes : {1'000, 10'000, 100'000}) {

@@ -116,7 +116,8 @@ line readmissing $num "   \(0 of $num found\)"
 
 # --- intervals, and a limit that makes the flush take a while
 expect 0 --num=$num --db="$work/options" --benchmarks=fillrandom,flush,readrandom --threads=2 \
-  --stats_interval_ms=1 --rate_limiter_bytes_per_sec=1000000
+  --stats_interval_ms=1 --rate_limiter_bytes_per_sec=1000000 \
+  --rate_limiter_min_bytes_per_sec=500000
 line fillrandom $num "$mb"
 has '^  seconds     ops/sec    p50 us    p99 us  p99.9 us      max us$'
 has '^     0\.00  '

@@ -110,5 +110,45 @@ TEST(RateLimiterTest, TheSlowestRateStillMoves) {
   EXPECT_EQ(limiter->TotalBytes(), 2);
 }
 
+TEST(AdaptiveRateLimiterTest, RateFollowsTheLargestDebt) {
+  const std::shared_ptr<RateLimiter> limiter = NewAdaptiveRateLimiter(1000, 5000);
+  const int first = 0;
+  const int second = 0;
+  EXPECT_EQ(limiter->BytesPerSecond(), 1000);
+  limiter->SetDebt(&first, 0.5);
+  EXPECT_EQ(limiter->BytesPerSecond(), 3000);
+  limiter->SetDebt(&second, 0.25);
+  EXPECT_EQ(limiter->BytesPerSecond(), 3000);
+  limiter->SetDebt(&second, 7);
+  EXPECT_EQ(limiter->BytesPerSecond(), 5000);
+  limiter->SetDebt(&second, 0);
+  EXPECT_EQ(limiter->BytesPerSecond(), 3000);
+  limiter->SetBytesPerSecond(9000);
+  EXPECT_EQ(limiter->BytesPerSecond(), 5000);
+  limiter->SetDebt(&first, 0);
+  limiter->SetDebt(&first, 0);
+  EXPECT_EQ(limiter->BytesPerSecond(), 1000);
+  limiter->SetBytesPerSecond(10);  // below the lower rate
+  limiter->SetDebt(&first, 1);
+  EXPECT_EQ(limiter->BytesPerSecond(), 1000);
+}
+
+// At the lower rate the request would take hours.
+TEST(AdaptiveRateLimiterTest, DebtWakesWhoWaits) {
+  const std::shared_ptr<RateLimiter> limiter = NewAdaptiveRateLimiter(1000, int64_t{1} << 40);
+  std::thread waiter([&] { limiter->Request(10 << 20, Priority::kHigh); });
+  const int database = 0;
+  limiter->SetDebt(&database, 1);
+  waiter.join();
+  EXPECT_EQ(limiter->TotalBytes(), 10 << 20);
+}
+
+// A limiter of the user's own need not know of debts.
+TEST(AdaptiveRateLimiterTest, OthersIgnoreDebt) {
+  const std::shared_ptr<RateLimiter> limiter = NewRateLimiter(1000);
+  limiter->SetDebt(limiter.get(), 1);
+  EXPECT_EQ(limiter->BytesPerSecond(), 1000);
+}
+
 }  // namespace
 }  // namespace sievedb
