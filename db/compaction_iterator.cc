@@ -20,6 +20,7 @@ CompactionIterator::CompactionIterator(
 void CompactionIterator::SeekToFirst() {
   status_ = absl::OkStatus();
   has_current_user_key_ = false;
+  next_fragment_ = 0;
   if (begin_ == nullptr) {
     input_->SeekToFirst();
   } else {
@@ -101,6 +102,21 @@ bool CompactionIterator::CheckKey(std::string_view internal_key, bool* is_new_us
   return true;
 }
 
+bool CompactionIterator::IsCovered(std::string_view user_key, uint64_t sequence, size_t stripe) {
+  const absl::Span<const RangeTombstones::Fragment> fragments = tombstones_->fragments();
+  const KeyOrder& order = order_.user();
+  while (next_fragment_ < fragments.size() &&
+         order.Compare(fragments[next_fragment_].end, user_key) <= 0) {
+    ++next_fragment_;
+  }
+  if (next_fragment_ == fragments.size() ||
+      order.Compare(fragments[next_fragment_].begin, user_key) > 0) {
+    return false;
+  }
+  const uint64_t seen = stripe < snapshots_.size() ? snapshots_[stripe] : kMaxSequence;
+  return fragments[next_fragment_].NewestSeen(seen) > sequence;
+}
+
 bool CompactionIterator::Drop(std::string_view user_key, uint64_t tag, bool is_new_user_key) {
   const size_t stripe = StripeOf(TagSequence(tag));
   if (!is_new_user_key && stripe == last_stripe_) {
@@ -108,6 +124,10 @@ bool CompactionIterator::Drop(std::string_view user_key, uint64_t tag, bool is_n
     return true;
   }
   last_stripe_ = stripe;
+  if (tombstones_ != nullptr && IsCovered(user_key, TagSequence(tag), stripe)) [[unlikely]] {
+    ++dropped_hidden_;
+    return true;
+  }
   // In the oldest stripe all older versions that come are hidden. In another one,
   // some are kept for a snapshot, and without the tombstone they would come back.
   if (stripe == 0 && TagType(tag) == static_cast<uint8_t>(EntryType::kDelete) &&

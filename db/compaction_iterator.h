@@ -14,13 +14,15 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/key_words.h"
+#include "table/range_tombstones.h"
 
 namespace sievedb {
 
 // Decides each entry's fate on its way through a flush or compaction.
 //
 // Of one user key's versions, the newest that each snapshot (and the present)
-// sees is kept, the others are dropped: nobody can see them. A tombstone that no
+// sees is kept, the others are dropped: nobody can see them; and so is what a range
+// tombstone hides from all who see it. A tombstone that no
 // older snapshot needs is dropped where nothing below can hold its key.
 //
 // Threads: not safe for concurrent use.
@@ -41,6 +43,9 @@ class CompactionIterator {
     begin_ = begin;
     end_ = end;
   }
+
+  // Those of all inputs (null: none): what they hide of the input is dropped.
+  void set_range_tombstones(const RangeTombstones* tombstones) { tombstones_ = tombstones; }
 
   void SeekToFirst();
   bool Valid() const { return valid_; }
@@ -71,6 +76,9 @@ class CompactionIterator {
   // Looks at the input's entry: false where its key is not in order.
   bool CheckKey(std::string_view internal_key, bool* is_new_user_key);
   bool Drop(std::string_view user_key, uint64_t tag, bool is_new_user_key);
+  // Whether all who see an entry of sequence see a range tombstone that hides it.
+  // Requires: user keys come in order.
+  bool IsCovered(std::string_view user_key, uint64_t sequence, size_t stripe);
   bool Fail(absl::Status status);
 
   const InternalKeyOrder order_;
@@ -80,6 +88,8 @@ class CompactionIterator {
   absl::AnyInvocable<absl::Status()> check_;  // null: none
   const std::string* begin_ = nullptr;
   const std::string* end_ = nullptr;
+  const RangeTombstones* tombstones_ = nullptr;
+  size_t next_fragment_ = 0;  // the first of them that ends after the current user key
 
   bool valid_ = false;
   std::string_view key_;

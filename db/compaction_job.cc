@@ -58,6 +58,19 @@ class LevelsBelow {
     return false;
   }
 
+  // Whether it may hold a key of [begin, end).
+  bool MayHoldIn(std::string_view begin, std::string_view end) const {
+    if (unknown_) return true;
+    for (int level = first_level_; level < kNumLevels; ++level) {
+      const auto [first, last] = version_->OverlappingRange(level, &begin, &end);
+      if (first < last &&
+          order_.Compare(UserKey(version_->files(level)[first]->smallest), end) < 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
  private:
   const KeyOrder order_;
   const Version* const version_;
@@ -105,12 +118,14 @@ class OutputCutter {
 
 class Job {
  public:
-  Job(const JobContext& context, const CompactionPlan* plan, const JobFilters& filters)
+  Job(const JobContext& context, const CompactionPlan* plan, const JobFilters& filters,
+      const RangeTombstones* tombstones)
       : context_(context),
         options_(*context.options),
         file_system_(context.options->file_system.get()),
         plan_(plan),
-        filters_(filters) {}
+        filters_(filters),
+        tombstones_(tombstones) {}
 
   absl::StatusOr<JobOutput> Run(CompactionIterator* entries, const JobPart& part) {
     absl::Status status = WriteTables(entries, part);
@@ -133,14 +148,21 @@ class Job {
     for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
       if (entries->is_first_version() &&
           cutter.EndsBefore(UserKey(entries->key()), builder_.has_value() ? &*builder_ : nullptr)) {
-        SIEVEDB_RETURN_IF_ERROR(FinishTable());
+        const std::string_view cut = UserKey(entries->key());
+        SIEVEDB_RETURN_IF_ERROR(FinishTable(&cut));
         cutter.Reset();
       }
       if (!builder_.has_value()) SIEVEDB_RETURN_IF_ERROR(BeginTable(entries->key()));
       SIEVEDB_RETURN_IF_ERROR(builder_->Add(entries->key(), entries->value()));
     }
     SIEVEDB_RETURN_IF_ERROR(entries->status());
-    return builder_.has_value() ? FinishTable() : absl::OkStatus();
+    if (!builder_.has_value()) {
+      if (tombstones_ == nullptr || tombstones_->empty()) return absl::OkStatus();
+      std::string first_key;
+      AppendInternalKey(&first_key, tombstones_->fragments().front().begin, kMaxTag);
+      SIEVEDB_RETURN_IF_ERROR(BeginTable(first_key));
+    }
+    return FinishTable(/*cut=*/nullptr);
   }
 
   absl::Status BeginTable(std::string_view first_key) {
@@ -169,9 +191,21 @@ class Job {
     return absl::OkStatus();
   }
 
-  absl::Status FinishTable() {
+  // cut: the user key that the next table begins with; null: this is the last one.
+  absl::StatusOr<TableSummary> FinishBuilder(const std::string_view* cut) {
+    if (tombstones_ == nullptr) return builder_->Finish();
+    std::string_view begin;
+    if (last_cut_.has_value()) begin = *last_cut_;
+    const RefPtr<const RangeTombstones> within =
+        tombstones_->Clip(last_cut_.has_value() ? &begin : nullptr, cut);
+    absl::StatusOr<TableSummary> summary = builder_->Finish(within.get());
+    if (cut != nullptr) last_cut_.emplace(*cut);
+    return summary;
+  }
+
+  absl::Status FinishTable(const std::string_view* cut) {
     const uint64_t entries = builder_->entries();
-    SIEVEDB_ASSIGN_OR_RETURN(const TableSummary summary, builder_->Finish());
+    SIEVEDB_ASSIGN_OR_RETURN(const TableSummary summary, FinishBuilder(cut));
     builder_.reset();
     SIEVEDB_RETURN_IF_ERROR(file_->Sync());
     SIEVEDB_RETURN_IF_ERROR(file_->Close());
@@ -188,6 +222,7 @@ class Job {
     meta->largest_sequence = properties.largest_sequence;
     meta->entries = entries;
     meta->tombstones = properties.tombstones;
+    meta->range_tombstones = properties.range_tombstones;
     meta->raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;
     meta->filter_heat.absent.store(filters_.HeatOf(*meta), std::memory_order_relaxed);
     output_.entries_out += entries;
@@ -222,8 +257,10 @@ class Job {
   FileSystem* const file_system_;
   const CompactionPlan* const plan_;
   const JobFilters& filters_;
-  std::vector<uint64_t> numbers_;       // of all files that were begun
-  std::unique_ptr<WritableFile> file_;  // the one that is being written
+  const RangeTombstones* const tombstones_;  // for the outputs; null: none
+  std::optional<std::string> last_cut_;      // user key; nullopt: of the first table
+  std::vector<uint64_t> numbers_;            // of all files that were begun
+  std::unique_ptr<WritableFile> file_;       // the one that is being written
   std::optional<TableBuilder> builder_;
   JobOutput output_;
 };
@@ -233,9 +270,24 @@ class Job {
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
                                  const Version* version, const JobFilters& filters,
-                                 const JobPart& part) {
+                                 const JobPart& part, const RangeTombstones* tombstones) {
   assert(plan == nullptr || version != nullptr);
   LevelsBelow below(context.order.user(), plan, version);
+  RefPtr<const RangeTombstones> needed;  // kept refers to them
+  RefPtr<const RangeTombstones> kept;    // those of this part
+  if (tombstones != nullptr) {
+    // In the oldest stripe all that they hide of the input is dropped with it.
+    const uint64_t oldest = snapshots.empty() ? kMaxSequence : snapshots.front();
+    needed = tombstones->Keep([&](const RangeTombstones::Fragment& fragment, uint64_t sequence) {
+      return sequence > oldest || below.MayHoldIn(fragment.begin, fragment.end);
+    });
+    std::string_view begin;
+    std::string_view end;
+    if (part.begin != nullptr) begin = *part.begin;
+    if (part.end != nullptr) end = *part.end;
+    kept = needed->Clip(part.begin == nullptr ? nullptr : &begin,
+                        part.end == nullptr ? nullptr : &end);
+  }
   CompactionIterator entries(
       context.order, input, std::move(snapshots),
       [&below](std::string_view user_key) { return below.MayHold(user_key); });
@@ -244,7 +296,8 @@ absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* in
     if (plan != nullptr && context.pool != nullptr) context.pool->RunHigh();
     return CheckCancel(context);
   });
-  return Job(context, plan, filters).Run(&entries, part);
+  entries.set_range_tombstones(tombstones);
+  return Job(context, plan, filters, kept.get()).Run(&entries, part);
 }
 
 void DropOutput(const JobContext& context, JobOutput* output) {
@@ -254,17 +307,90 @@ void DropOutput(const JobContext& context, JobOutput* output) {
   for (const uint64_t number : numbers) DeleteTable(context, number);
 }
 
-absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,
-                                                               const CompactionPlan& plan) {
+absl::StatusOr<RefPtr<const RangeTombstones>> PlanRangeTombstones(
+    const JobContext& context, const CompactionPlan& plan, const std::vector<uint64_t>& snapshots) {
+  RangeTombstoneMerger merger(context.order.user(), snapshots);
+  for (const auto* files : {&plan.inputs, &plan.output_inputs}) {
+    for (const FileRef& file : *files) {
+      if (file->range_tombstones == 0) continue;
+      SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, context.opener->Get(*file));
+      if (table->range_tombstones() != nullptr) merger.Add(*table->range_tombstones());
+    }
+  }
+  return merger.Finish();
+}
+
+namespace {
+
+// The files but for those that tombstones hide all of, from all who see any of it.
+std::vector<FileRef> NotCovered(const std::vector<FileRef>& files,
+                                const RangeTombstones* tombstones,
+                                const std::vector<uint64_t>& snapshots) {
+  if (tombstones == nullptr) return files;
+  std::vector<FileRef> left;
+  for (const FileRef& file : files) {
+    const auto oldest_that_sees =
+        std::lower_bound(snapshots.begin(), snapshots.end(), file->smallest_sequence);
+    const auto hides = [&](uint64_t sequence) {
+      return sequence > file->largest_sequence &&
+             (oldest_that_sees == snapshots.end() || sequence <= *oldest_that_sees);
+    };
+    if (!tombstones->CoversAll(UserKey(file->smallest), UserKey(file->largest),
+                               !file->largest_is_outside(), hides)) {
+      left.push_back(file);
+    }
+  }
+  return left;
+}
+
+// A RunIterator over files that it owns.
+class OwnedRunIterator final : public InternalIterator {
+ public:
+  OwnedRunIterator(const JobContext& context, std::vector<FileRef> files)
+      : files_(std::move(files)),
+        entries_(NewRunIterator(context.order, {absl::MakeConstSpan(files_), nullptr, {}},
+                                context.opener, ReadOptions(), /*for_compaction=*/true)) {}
+
+  bool Valid() const override { return entries_->Valid(); }
+  void SeekToFirst() override { entries_->SeekToFirst(); }
+  void SeekToLast() override { entries_->SeekToLast(); }
+  void Seek(std::string_view internal_key) override { entries_->Seek(internal_key); }
+  void SeekForPrev(std::string_view internal_key) override { entries_->SeekForPrev(internal_key); }
+  void Next() override { entries_->Next(); }
+  bool NextKey(std::string_view* key) override { return entries_->NextKey(key); }
+  void Prev() override { entries_->Prev(); }
+  std::string_view key() const override { return entries_->key(); }
+  std::string_view value() const override { return entries_->value(); }
+  absl::Status status() const override { return entries_->status(); }
+  void AllowDeferral() override { entries_->AllowDeferral(); }
+  bool deferred() const override { return entries_->deferred(); }
+  void Resolve() override { entries_->Resolve(); }
+
+ private:
+  const std::vector<FileRef> files_;
+  const std::unique_ptr<InternalIterator> entries_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(
+    const JobContext& context, const CompactionPlan& plan, const RangeTombstones* tombstones,
+    const std::vector<uint64_t>& snapshots) {
   const ReadOptions options;
   std::vector<std::unique_ptr<InternalIterator>> children;
   const auto append_run = [&](const std::vector<FileRef>& files) {
     if (files.empty()) return;
+    if (tombstones != nullptr) {
+      std::vector<FileRef> left = NotCovered(files, tombstones, snapshots);
+      if (left.empty()) return;
+      children.push_back(std::make_unique<OwnedRunIterator>(context, std::move(left)));
+      return;
+    }
     children.push_back(NewRunIterator(context.order, {absl::MakeConstSpan(files), nullptr, {}},
                                       context.opener, options, /*for_compaction=*/true));
   };
   if (plan.input_level == 0) {
-    for (const FileRef& file : plan.inputs) {
+    for (const FileRef& file : NotCovered(plan.inputs, tombstones, snapshots)) {
       SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, context.opener->Get(*file));
       children.push_back(table->NewIterator(options, /*for_compaction=*/true));
     }

@@ -18,6 +18,7 @@
 #include "sievedb/options.h"
 #include "sievedb/thread_pool.h"
 #include "table/internal_iterator.h"
+#include "table/range_tombstones.h"
 
 namespace sievedb {
 
@@ -61,18 +62,30 @@ struct JobOutput {
 // the plan was picked from. Between entries it runs flushes that wait in context.pool.
 // Each new table is opened and, where options.paranoid_checks, its entry count is
 // checked against what was written.
+// tombstones: the input's range tombstones (null: none), of each fragment the newest that
+// each of the snapshots and the present sees. Each output gets what of them lies between
+// the keys where it and the one before are cut, but for those that nobody needs any more.
 absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* input,
                                  std::vector<uint64_t> snapshots, const CompactionPlan* plan,
                                  const Version* version, const JobFilters& filters,
-                                 const JobPart& part = {});
+                                 const JobPart& part = {},
+                                 const RangeTombstones* tombstones = nullptr);
 
 // Deletes the tables of a job that nobody will use after all.
 void DropOutput(const JobContext& context, JobOutput* output);
 
+// The range tombstones of a plan's tables, as RunJob takes them; null: they have none.
+// plan must outlive them.
+absl::StatusOr<RefPtr<const RangeTombstones>> PlanRangeTombstones(
+    const JobContext& context, const CompactionPlan& plan, const std::vector<uint64_t>& snapshots);
+
 // The merged input of a plan, reading ahead, past the block cache. plan and the
 // context's opener must outlive it.
-absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(const JobContext& context,
-                                                               const CompactionPlan& plan);
+// tombstones, snapshots: those of the job. Tables that one of the tombstones covers, for
+// all who see an entry of them, are left out unread.
+absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(
+    const JobContext& context, const CompactionPlan& plan,
+    const RangeTombstones* tombstones = nullptr, const std::vector<uint64_t>& snapshots = {});
 
 }  // namespace sievedb
 

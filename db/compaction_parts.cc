@@ -77,9 +77,10 @@ absl::StatusOr<std::vector<InputAnchor>> AnchorsOf(const JobContext& context,
 
 absl::StatusOr<JobOutput> RunPart(const JobContext& context, const CompactionPlan& plan,
                                   const Version& version, const std::vector<uint64_t>& snapshots,
-                                  const JobFilters& filters, const JobPart& part) {
-  SIEVEDB_ASSIGN_OR_RETURN(const auto input, NewPlanInput(context, plan));
-  return RunJob(context, input.get(), snapshots, &plan, &version, filters, part);
+                                  const JobFilters& filters, const JobPart& part,
+                                  const RangeTombstones* tombstones) {
+  SIEVEDB_ASSIGN_OR_RETURN(const auto input, NewPlanInput(context, plan, tombstones, snapshots));
+  return RunJob(context, input.get(), snapshots, &plan, &version, filters, part, tombstones);
 }
 
 void Append(JobOutput* to, JobOutput from) {
@@ -118,6 +119,7 @@ std::vector<std::string> CutInput(const KeyOrder& order, std::vector<InputAnchor
 absl::StatusOr<JobOutput> RunPlan(const JobContext& context, const CompactionPlan& plan,
                                   const Version& version, const std::vector<uint64_t>& snapshots,
                                   const JobFilters& filters) {
+  SIEVEDB_ASSIGN_OR_RETURN(const auto tombstones, PlanRangeTombstones(context, plan, snapshots));
   const uint64_t table_bytes = context.options->target_file_bytes;
   std::vector<std::string> cuts;
   if (context.pool != nullptr && plan.output_level > 0 &&
@@ -127,7 +129,8 @@ absl::StatusOr<JobOutput> RunPlan(const JobContext& context, const CompactionPla
                     kPartsPerThread * static_cast<size_t>(context.pool->ThreadCount()),
                     kMinPartTables * table_bytes);
   }
-  if (cuts.empty()) return RunPart(context, plan, version, snapshots, filters, {});
+  if (cuts.empty())
+    return RunPart(context, plan, version, snapshots, filters, {}, tombstones.get());
 
   const size_t parts = cuts.size() + 1;
   const double tables = static_cast<double>(plan.InputBytes()) / static_cast<double>(parts) /
@@ -140,7 +143,7 @@ absl::StatusOr<JobOutput> RunPlan(const JobContext& context, const CompactionPla
     JobPart part = even;
     if (i > 0) part.begin = &cuts[i - 1];
     if (i < cuts.size()) part.end = &cuts[i];
-    outputs[i] = RunPart(context, plan, version, snapshots, filters, part);
+    outputs[i] = RunPart(context, plan, version, snapshots, filters, part, tombstones.get());
     return outputs[i]->ok();
   });
   const size_t helpers = std::min(parts - 1, static_cast<size_t>(context.pool->ThreadCount()));

@@ -160,7 +160,9 @@ bool Picker::CanMove(const CompactionPlan& plan, bool manual) const {
   if (plan.input_level == plan.output_level || !plan.output_inputs.empty()) return false;
   for (const FileRef& file : plan.inputs) {
     // At the bottom a rewrite drops tombstones. It is worth its cost where they are
-    // many, or where somebody asked for it.
+    // many, or where somebody asked for it. Range tombstones are, as every read of the
+    // database pays for them.
+    if (plan.bottommost && file->range_tombstones > 0) return false;
     if (plan.bottommost && file->tombstones > 0 &&
         (manual || file->tombstones >= file->entries / 4)) {
       return false;

@@ -188,15 +188,17 @@ absl::Status DBImpl::WriteLevel0(const std::vector<RefPtr<MemTable>>& memtables,
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const RefPtr<MemTable>& memtable : memtables) children.push_back(memtable->NewIterator());
   const auto input = NewMergingIterator(order_, std::move(children));
+  const std::vector<uint64_t> snapshots = snapshots_->Sequences();
+  const auto tombstones = MergeRangeTombstones(order_, memtables, snapshots);
   uint64_t keys = 0;  // for the filter
   for (const RefPtr<MemTable>& memtable : memtables) {
     keys += memtable->entries() + memtable->prefixes();
   }
   const std::shared_ptr<const Version> version = versions_->current();
   SIEVEDB_ASSIGN_OR_RETURN(
-      JobOutput output,
-      RunJob(MakeJobContext(), input.get(), snapshots_->Sequences(), /*plan=*/nullptr,
-             /*version=*/nullptr, PlanFilters(*version, /*plan=*/nullptr, keys)));
+      JobOutput output, RunJob(MakeJobContext(), input.get(), snapshots, /*plan=*/nullptr,
+                               /*version=*/nullptr, PlanFilters(*version, /*plan=*/nullptr, keys),
+                               /*part=*/{}, tombstones.get()));
   VersionEdit edit;
   edit.log_number = log_number;
   for (const auto& file : output.files) edit.added_files.emplace_back(0, file);

@@ -56,6 +56,8 @@ class DBImpl final : public DB {
   absl::Status Put(const WriteOptions& options, std::string_view key,
                    std::string_view value) override;
   absl::Status Delete(const WriteOptions& options, std::string_view key) override;
+  absl::Status DeleteRange(const WriteOptions& options, std::string_view begin,
+                           std::string_view end) override;
   absl::Status Write(const WriteOptions& options, WriteBatch* batch) override;
   absl::Status IngestExternalFiles(const std::vector<std::string>& files,
                                    const IngestOptions& options) override;
@@ -134,7 +136,7 @@ class DBImpl final : public DB {
 
   // --- db_ingest.cc
   // Id of the newest of the memtables, the active one among them or not, that holds a
-  // key in the range of one of tables. 0: none does.
+  // key or range tombstone in the range of one of tables. 0: none does.
   uint64_t NewestOverlappingMemtable(const ExternalTables& tables, bool with_active);
   absl::Status FlushOverlapping(const ExternalTables& tables);
   // Those two run at the front of the queue.

@@ -6,14 +6,25 @@
 #include "absl/strings/str_format.h"
 #include "db/db_impl.h"
 #include "util/clock.h"
+#include "util/epoch.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
 namespace {
 
-// Whether memtable has a key in the range of one of tables.
+// Whether memtable has a key, or a range tombstone, in the range of one of tables.
 bool HasKeyIn(const MemTable& memtable, const KeyOrder& order, const ExternalTables& tables) {
   if (memtable.empty()) return false;
+  {
+    const EpochGuard guard;
+    const RefPtr<const RangeTombstones> tombstones = memtable.range_tombstones();
+    for (const ExternalTables::Table& table : tables.tables()) {
+      if (tombstones &&
+          tombstones->Overlaps(UserKey(table.file->smallest), UserKey(table.file->largest))) {
+        return true;
+      }
+    }
+  }
   const auto it = memtable.NewIterator();
   std::string target;
   for (const ExternalTables::Table& table : tables.tables()) {

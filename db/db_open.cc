@@ -355,11 +355,14 @@ absl::Status DBImpl::FlushReplayed(Replay* replay) {
   if (active_->empty()) return absl::OkStatus();
   versions_->SetLastSequence(replay->last_sequence);
   const auto input = active_->NewIterator();
+  const RefPtr<MemTable> memtable = RefPtr<MemTable>::Share(active_);
+  const auto tombstones = MergeRangeTombstones(order_, absl::MakeConstSpan(&memtable, 1), {});
   const std::shared_ptr<const Version> version = versions_->current();
   SIEVEDB_ASSIGN_OR_RETURN(
       const JobOutput output,
       RunJob(MakeJobContext(), input.get(), /*snapshots=*/{}, /*plan=*/nullptr, nullptr,
-             PlanFilters(*version, /*plan=*/nullptr, active_->entries() + active_->prefixes())));
+             PlanFilters(*version, /*plan=*/nullptr, active_->entries() + active_->prefixes()),
+             /*part=*/{}, tombstones.get()));
   for (const auto& file : output.files) replay->edit.added_files.emplace_back(0, file);
   MutexLock lock(&mu_);
   memtable_ = NewMemTable();

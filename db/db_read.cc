@@ -179,18 +179,37 @@ absl::StatusOr<IteratorSource> DBImpl::MakeIteratorSource(const ReadOptions& opt
   });
 
   std::vector<std::unique_ptr<InternalIterator>> children;
+  RangeTombstoneStack stack(order_, source.sequence);
+  std::vector<RefPtr<const RangeTombstones>> lists;
   const auto append_memtable = [&](const RefPtr<MemTable>& memtable) {
-    children.push_back(
+    std::unique_ptr<InternalIterator> entries =
         scope == nullptr
             ? memtable->NewIterator()
-            : NewPrefixMemTableIterator(RefPtr<const MemTable>::Share(memtable.get()), scope));
+            : NewPrefixMemTableIterator(RefPtr<const MemTable>::Share(memtable.get()), scope);
+    RangeTombstoneStack::Run run;
+    {
+      const EpochGuard guard;
+      RefPtr<const RangeTombstones> tombstones = memtable->range_tombstones();
+      if (tombstones) {
+        run.push_back(tombstones.get());
+        lists.push_back(std::move(tombstones));
+      }
+    }
+    children.push_back(stack.Hide(std::move(run), std::move(entries)));
   };
   if (!pinned->memtable->empty()) append_memtable(pinned->memtable);
   for (const RefPtr<MemTable>& immutable : pinned->immutables) append_memtable(immutable);
   const std::string* lower = options.lower_bound ? &*options.lower_bound : nullptr;
   const std::string* upper = options.upper_bound ? &*options.upper_bound : nullptr;
-  pinned->version->AppendIterators(options, lower, upper, &children, scope);
+  SIEVEDB_RETURN_IF_ERROR(
+      pinned->version->AppendIterators(options, lower, upper, &children, scope, &stack));
   source.entries = NewMergingIterator(order_, std::move(children));
+  if (!lists.empty()) {
+    // What the memtables' lists point to lies in them.
+    auto pins = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(lists)>>(
+        std::move(source.view), std::move(lists));
+    source.view = std::move(pins);
+  }
   return source;
 }
 

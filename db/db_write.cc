@@ -43,12 +43,23 @@ absl::Status DBImpl::Delete(const WriteOptions& options, std::string_view key) {
   return Write(options, batch);
 }
 
+absl::Status DBImpl::DeleteRange(const WriteOptions& options, std::string_view begin,
+                                 std::string_view end) {
+  WriteBatch* batch = ThreadBatch();
+  // An empty range leaves an empty batch: what there is to sync is synced.
+  if (!order_.user().Equal(begin, end)) batch->DeleteRange(begin, end);
+  return Write(options, batch);
+}
+
 absl::Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   if (read_only_) return absl::FailedPreconditionError("the database is open read-only");
   if (options.sync && options.disable_wal) {
     return absl::InvalidArgumentError("WriteOptions: sync and disable_wal contradict each other");
   }
   SIEVEDB_RETURN_IF_ERROR(WriteBatchInternal::Error(*batch));
+  if (WriteBatchInternal::HasRanges(*batch)) [[unlikely]] {
+    SIEVEDB_RETURN_IF_ERROR(WriteBatchInternal::CheckRanges(*batch, *options_.comparator));
+  }
   if (batch->Count() == 0 && !options.sync) return absl::OkStatus();
   const LatencyTimer timer(statistics_, Latency::kWrite, LatencyTimer::When::kSampled);
   PendingWrite write;

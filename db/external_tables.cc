@@ -33,6 +33,10 @@ std::string FindFault(const TableReader& table) {
     return absl::StrFormat("a table of SstFileWriter's with sequences %d .. %d, expected 0",
                            properties.smallest_sequence, properties.largest_sequence);
   }
+  if (properties.range_tombstones != 0) {
+    return absl::StrFormat("a table with %d range tombstones, which only a database's have",
+                           properties.range_tombstones);
+  }
   if (properties.entries == 0 || properties.distinct_user_keys != properties.entries ||
       properties.tombstones > properties.entries) {
     return absl::StrFormat("a table of %d entries, %d keys and %d tombstones", properties.entries,

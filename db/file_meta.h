@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "table/format.h"
 #include "table/table_reader.h"
 #include "util/filter_tally.h"
 #include "util/mutex.h"
@@ -72,12 +73,17 @@ struct FileMeta {
   uint64_t number = 0;
   uint64_t file_bytes = 0;
   uint64_t tail_bytes = 0;
-  std::string smallest;  // internal keys
+  // Internal keys, of entries or, where a range tombstone goes further, with kMaxTag. As
+  // the largest that is the tombstone's end: the table goes up to it, and has nothing of
+  // that key, which the next table of its run may begin with.
+  std::string smallest;
   std::string largest;
+  bool largest_is_outside() const { return Tag(largest) == kMaxTag; }
   uint64_t smallest_sequence = 0;
   uint64_t largest_sequence = 0;
   uint64_t entries = 0;
   uint64_t tombstones = 0;
+  uint64_t range_tombstones = 0;
   uint64_t raw_bytes = 0;  // keys and values, uncompressed
   // The file number in the footer of a table that SstFileWriter made, with
   // kExternalNumberBit; 0: it is `number`, as in all that the database wrote. All

@@ -1,6 +1,7 @@
 #include "db/memtable.h"
 
 #include <cassert>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -61,6 +62,33 @@ void MemTable::Add(uint64_t sequence, EntryType type, std::string_view key,
   if (type == EntryType::kDelete) tombstones_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Nobody reads it any more, under a guard or not.
+MemTable::~MemTable() {
+  const RangeTombstones* const tombstones = range_tombstones_.load(std::memory_order_relaxed);
+  if (tombstones != nullptr) tombstones->Unref();
+}
+
+void MemTable::AddRange(uint64_t sequence, std::string_view begin, std::string_view end) {
+  const KeyOrder& order = order_.user();
+  if (order.Compare(begin, end) >= 0) return;
+  const auto keep = [this](std::string_view bytes) {
+    char* const copy = arena_.Allocate(bytes.size());
+    if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
+    return std::string_view(copy, bytes.size());
+  };
+  const std::string_view from = keep(begin);
+  const std::string_view to = keep(end);
+  const RangeTombstones* before = nullptr;
+  {
+    MutexLock lock(&range_mu_);
+    before = range_tombstones_.load(std::memory_order_relaxed);
+    range_tombstones_.store(
+        RangeTombstones::With(order, before, from, to, sequence, &arena_).release(),
+        std::memory_order_release);
+  }
+  if (before != nullptr) before->RetireRef();
+}
+
 void MemTable::AddPrefix(std::string_view key) {
   const std::optional<std::string_view> prefix = prefix_extractor_->Prefix(key);
   if (prefix.has_value() && filter_.Add(PrefixHash(*prefix, hash_seed_))) {
@@ -79,6 +107,9 @@ const EntryTree::Entry* MemTable::Find(const Lookup& lookup) const {
 
 void MemTable::Get(Lookup* lookup) const {
   assert(!lookup->decided());
+  const RangeTombstones* const tombstones = range_tombstones_.load(std::memory_order_acquire);
+  if (tombstones != nullptr) [[unlikely]]
+    return GetPast(*tombstones, lookup);
   const EntryTree::Entry* const entry = Find(*lookup);
   if (entry == nullptr) return;
   if (TagType(entry->tag()) == static_cast<uint8_t>(EntryType::kDelete)) {
@@ -89,8 +120,38 @@ void MemTable::Get(Lookup* lookup) const {
   lookup->value = entry->value();
 }
 
+void MemTable::GetPast(const RangeTombstones& tombstones, Lookup* lookup) const {
+  lookup->Meet(tombstones);
+  const EntryTree::Entry* const entry = Find(*lookup);
+  // What is older than a tombstone of this memtable's is hidden by it wherever it is.
+  if (entry == nullptr && lookup->tombstone_sequence == 0) return;
+  if (entry == nullptr || lookup->HidesTag(entry->tag()) ||
+      TagType(entry->tag()) == static_cast<uint8_t>(EntryType::kDelete)) {
+    lookup->state = Lookup::State::kDeleted;
+    return;
+  }
+  lookup->state = Lookup::State::kFound;
+  lookup->value = entry->value();
+}
+
+bool MemTable::Contains(const Lookup& lookup) const {
+  if (Find(lookup) != nullptr) return true;
+  const RangeTombstones* const tombstones = range_tombstones_.load(std::memory_order_acquire);
+  return tombstones != nullptr && tombstones->Covering(lookup.user_key, lookup.sequence) != 0;
+}
+
 std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
   return std::make_unique<MemTableIterator>(RefPtr<const MemTable>::Share(this), &tree_);
+}
+
+RefPtr<const RangeTombstones> MergeRangeTombstones(const InternalKeyOrder& order,
+                                                   absl::Span<const RefPtr<MemTable>> memtables,
+                                                   const std::vector<uint64_t>& snapshots) {
+  RangeTombstoneMerger merger(order.user(), snapshots);
+  for (const RefPtr<MemTable>& memtable : memtables) {
+    if (const auto tombstones = memtable->range_tombstones()) merger.Add(*tombstones);
+  }
+  return merger.Finish();
 }
 
 }  // namespace sievedb

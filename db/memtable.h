@@ -5,14 +5,18 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "db/entry_tree.h"
 #include "sievedb/prefix_extractor.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/lookup.h"
+#include "table/range_tombstones.h"
 #include "util/arena.h"
 #include "util/atomic_bloom.h"
+#include "util/mutex.h"
 #include "util/ref_counted.h"
 
 namespace sievedb {
@@ -30,16 +34,21 @@ class MemTable : public RefCounted<MemTable> {
   // prefixes the filter is to know too (null: of none); it outlives the memtable.
   MemTable(const InternalKeyOrder& order, uint64_t id, size_t expected_bytes = size_t{1} << 20,
            uint64_t hash_seed = 0, const PrefixExtractor* prefix_extractor = nullptr);
+  ~MemTable();
 
-  // Requires: no entry with this key and sequence is in it.
+  // Requires: no entry with this key and sequence is in it; type is that of an entry.
   void Add(uint64_t sequence, EntryType type, std::string_view key, std::string_view value);
 
-  // Decides lookup where an entry of its key is in here. lookup->value then
-  // points into the memtable. Requires: an EpochGuard or a reference.
+  // Adds a tombstone for the keys of [begin, end), all of them where nothing is in it.
+  // Threads: as Add. Cost: O(range tombstones in here).
+  void AddRange(uint64_t sequence, std::string_view begin, std::string_view end);
+
+  // Decides lookup where an entry of its key or a range tombstone that covers it is in
+  // here. lookup->value then points into the memtable. Requires: an EpochGuard.
   void Get(Lookup* lookup) const;
 
-  // Whether Get would decide lookup.
-  bool Contains(const Lookup& lookup) const { return Find(lookup) != nullptr; }
+  // Whether Get would decide lookup. Requires: an EpochGuard.
+  bool Contains(const Lookup& lookup) const;
 
   // False where no key is here whose prefix has this PrefixHash. Entries that a reader
   // may not see yet count or do not.
@@ -53,6 +62,12 @@ class MemTable : public RefCounted<MemTable> {
   // Holds a reference to the memtable.
   std::unique_ptr<InternalIterator> NewIterator() const;
 
+  // Null: there are none. They lie in the memtable, which must outlive them.
+  // Requires: an EpochGuard, or that nobody adds any.
+  RefPtr<const RangeTombstones> range_tombstones() const {
+    return RefPtr<const RangeTombstones>::Share(range_tombstones_.load(std::memory_order_acquire));
+  }
+
   uint64_t id() const { return id_; }
   // What it holds from the system, and what of that entries take.
   size_t MemoryBytes() const { return arena_.MemoryBytes() + filter_.MemoryBytes(); }
@@ -63,11 +78,14 @@ class MemTable : public RefCounted<MemTable> {
   // Distinct ones, a few too little. 0 without an extractor.
   uint64_t prefixes() const { return prefixes_.load(std::memory_order_relaxed); }
   uint64_t tombstones() const { return tombstones_.load(std::memory_order_relaxed); }
-  bool empty() const { return entries() == 0; }
+  bool empty() const {
+    return entries() == 0 && range_tombstones_.load(std::memory_order_relaxed) == nullptr;
+  }
 
  private:
   void AddPrefix(std::string_view key);
-  // The entry that decides lookup, or null.
+  void GetPast(const RangeTombstones& tombstones, Lookup* lookup) const;
+  // The newest entry of its key that lookup sees, or null.
   const EntryTree::Entry* Find(const Lookup& lookup) const;
 
   const uint64_t id_;
@@ -80,7 +98,20 @@ class MemTable : public RefCounted<MemTable> {
   EntryTree tree_;
   std::atomic<uint64_t> tombstones_{0};
   std::atomic<uint64_t> prefixes_{0};
+
+  Mutex range_mu_;  // taken to change range_tombstones_
+  // Null: none. Exchanged for a list with one more, and the old one retired: who loads it
+  // under an EpochGuard may use it. Release-stored, acquire-loaded: who acquired a
+  // sequence sees at least those that were added before it was published.
+  std::atomic<const RangeTombstones*> range_tombstones_{nullptr};
 };
+
+// The range tombstones of memtables, of each fragment the newest that each of the snapshots
+// (ascending) and the present sees; null: there are none. The memtables must outlive them.
+// Requires: nobody adds any.
+RefPtr<const RangeTombstones> MergeRangeTombstones(const InternalKeyOrder& order,
+                                                   absl::Span<const RefPtr<MemTable>> memtables,
+                                                   const std::vector<uint64_t>& snapshots);
 
 }  // namespace sievedb
 

@@ -25,7 +25,8 @@ namespace sievedb {
 // sought, and f the table of a sorted run whose range holds t. Were f without keys of
 // t's prefix and a further table with one, k, then f's last key would lie between t and
 // k and have the prefix. So when f denies the prefix no other table of the run has to be
-// asked; the same holds for each table that is stepped into, and in both directions.
+// asked; the same holds for each table that is stepped into, and in both directions. A
+// table with range tombstones may have its range from them, and is not asked.
 //
 // Threads: not safe for concurrent use.
 class PrefixScope {

@@ -82,6 +82,7 @@ void Version::FinishLevels() {
       level.runs[i].table.store(file->table.load(std::memory_order_acquire),
                                 std::memory_order_release);
       level.bytes += file->file_bytes;
+      has_range_tombstones_ |= file->range_tombstones != 0;
     }
   }
 }
@@ -106,7 +107,10 @@ inline bool Version::Covers(const Level& level, size_t index, std::string_view u
   if (word == smallest && order.Compare(user_key, SmallestUserKey(level.files[index])) < 0) {
     return false;
   }
-  return word != largest || order.Compare(user_key, LargestUserKey(level.files[index])) <= 0;
+  if (word != largest) return true;
+  const FileMeta& file = *level.files[index];
+  const int r = order.Compare(user_key, UserKey(file.largest));
+  return r < 0 || (r == 0 && !file.largest_is_outside());
 }
 
 void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
@@ -179,7 +183,30 @@ inline absl::Status Version::GetFrom(const Candidate& candidate,
   return absl::OkStatus();
 }
 
+absl::Status Version::CutAtRangeTombstone(const Lookup& lookup, bool may_open,
+                                          Candidates* to) const {
+  for (size_t i = 0; i < to->size(); ++i) {
+    Candidate& candidate = (*to)[i];
+    if (candidate.table == nullptr) [[unlikely]] {
+      if (candidate.run->file->range_tombstones == 0) continue;
+      if (!may_open) break;
+      SIEVEDB_ASSIGN_OR_RETURN(candidate.table,
+                               OpenForRead(opener_, *candidate.run->file, lookup.options));
+    }
+    const RangeTombstones* const tombstones = candidate.table->range_tombstones();
+    if (tombstones == nullptr || tombstones->Covering(lookup.user_key, lookup.sequence) == 0) {
+      continue;
+    }
+    to->erase(to->begin() + static_cast<std::ptrdiff_t>(i) + 1, to->end());
+    break;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Version::Get(Candidates* candidates, Lookup* lookup) const {
+  if (has_range_tombstones_) [[unlikely]] {
+    SIEVEDB_RETURN_IF_ERROR(CutAtRangeTombstone(*lookup, /*may_open=*/true, candidates));
+  }
   for (Candidate& candidate : *candidates) {
     if (candidate.table == nullptr) [[unlikely]] {
       SIEVEDB_ASSIGN_OR_RETURN(candidate.table,
@@ -197,6 +224,11 @@ void Version::MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> stat
   std::array<Way, kMaxBatch> ways;
   for (size_t i = 0; i < lookups.size(); ++i) {
     if (!lookups[i].decided()) FindCandidates(lookups[i], &ways[i].candidates);
+  }
+  if (has_range_tombstones_) [[unlikely]] {
+    for (size_t i = 0; i < lookups.size(); ++i) {
+      statuses[i] = CutAtRangeTombstone(lookups[i], /*may_open=*/true, &ways[i].candidates);
+    }
   }
   // By now the filters' lines are there. A table that must be opened first is asked
   // when its turn comes: a newer one may decide.
@@ -247,6 +279,9 @@ void Version::MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> stat
 bool Version::MayContain(const Lookup& lookup) const {
   Candidates candidates;
   FindCandidates(lookup, &candidates);
+  if (has_range_tombstones_) [[unlikely]] {
+    CutAtRangeTombstone(lookup, /*may_open=*/false, &candidates).IgnoreError();  // opens none
+  }
   for (const Candidate& candidate : candidates) {
     if (candidate.table == nullptr ||
         candidate.table->MayContain(candidate.table->HashOf(lookup))) {
@@ -263,21 +298,40 @@ SortedRun Version::LevelRun(int level, size_t begin, size_t end) const {
           order_.user().has_words() ? l.smallest_words.data() + begin : nullptr};
 }
 
-void Version::AppendIterators(const ReadOptions& options, const std::string* lower,
-                              const std::string* upper,
-                              std::vector<std::unique_ptr<InternalIterator>>* to,
-                              const PrefixScope* scope) const {
+absl::StatusOr<RangeTombstoneStack::Run> Version::RangeTombstonesOf(
+    const SortedRun& run, const ReadOptions& options) const {
+  RangeTombstoneStack::Run lists;
+  if (!has_range_tombstones_) return lists;
+  for (const FileRef& file : run.files) {
+    if (file->range_tombstones == 0) continue;
+    SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, OpenForRead(opener_, *file, options));
+    if (table->range_tombstones() != nullptr) lists.push_back(table->range_tombstones());
+  }
+  return lists;
+}
+
+absl::Status Version::AppendIterators(const ReadOptions& options, const std::string* lower,
+                                      const std::string* upper,
+                                      std::vector<std::unique_ptr<InternalIterator>>* to,
+                                      const PrefixScope* scope, RangeTombstoneStack* stack) const {
   const KeyOrder& order = order_.user();
-  const auto append_run = [&](int level, size_t first, size_t last) {
+  const auto append_run = [&](int level, size_t first, size_t last) -> absl::Status {
     const SortedRun run = LevelRun(level, first, last);
-    to->push_back(scope == nullptr ? NewRunIterator(order_, run, opener_, options)
-                                   : NewPrefixRunIterator(order_, run, opener_, options, scope));
+    std::unique_ptr<InternalIterator> entries =
+        scope == nullptr ? NewRunIterator(order_, run, opener_, options)
+                         : NewPrefixRunIterator(order_, run, opener_, options, scope);
+    if (stack != nullptr) {
+      SIEVEDB_ASSIGN_OR_RETURN(RangeTombstoneStack::Run lists, RangeTombstonesOf(run, options));
+      entries = stack->Hide(std::move(lists), std::move(entries));
+    }
+    to->push_back(std::move(entries));
+    return absl::OkStatus();
   };
   for (size_t i = 0; i < levels_[0].files.size(); ++i) {
     const FileRef& file = levels_[0].files[i];
     if (lower != nullptr && order.Compare(LargestUserKey(file), *lower) < 0) continue;
     if (upper != nullptr && order.Compare(SmallestUserKey(file), *upper) >= 0) continue;
-    append_run(0, i, i + 1);
+    SIEVEDB_RETURN_IF_ERROR(append_run(0, i, i + 1));
   }
   std::string_view begin;
   std::string_view end;
@@ -293,8 +347,9 @@ void Version::AppendIterators(const ReadOptions& options, const std::string* low
         order.Compare(SmallestUserKey(files[last - 1]), end) >= 0) {
       --last;
     }
-    if (first < last) append_run(level, first, last);
+    if (first < last) SIEVEDB_RETURN_IF_ERROR(append_run(level, first, last));
   }
+  return absl::OkStatus();
 }
 
 // --- what it consists of

@@ -21,6 +21,7 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/lookup.h"
+#include "table/range_hiding_iterator.h"
 #include "table/table_reader.h"
 
 namespace sievedb {
@@ -80,17 +81,22 @@ class Version {
   // Requires: as many statuses as lookups, at most kMaxBatch; the statuses are OK.
   static constexpr size_t kMaxBatch = 32;
   void MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> statuses) const;
-  // False where every run's range or filter rules the key out. No I/O: a table
+  // False where every run's range or filter rules the key out, or range tombstones do.
+  // No I/O: a table
   // that is not open yet counts as maybe.
   bool MayContain(const Lookup& lookup) const;
 
   // One iterator a level-0 table and one a level, newest first, of the tables
   // that can hold keys of [lower, upper) (null: open; user keys). scope: the prefix
-  // that they stay in, null: none. None is opened here. The version and scope must
-  // outlive them.
-  void AppendIterators(const ReadOptions& options, const std::string* lower,
-                       const std::string* upper, std::vector<std::unique_ptr<InternalIterator>>* to,
-                       const PrefixScope* scope = nullptr) const;
+  // that they stay in, null: none. stack: of the runs that are newer; the iterators go
+  // through it. Null: range tombstones are not looked at. The version and scope must
+  // outlive the iterators. Only tables with range tombstones are opened here.
+  // Errors: those of opening one.
+  absl::Status AppendIterators(const ReadOptions& options, const std::string* lower,
+                               const std::string* upper,
+                               std::vector<std::unique_ptr<InternalIterator>>* to,
+                               const PrefixScope* scope = nullptr,
+                               RangeTombstoneStack* stack = nullptr) const;
 
   // --- what it consists of
   absl::Span<const FileRef> files(int level) const { return levels_[level].files; }
@@ -132,9 +138,15 @@ class Version {
   };
 
   void FinishLevels();
+  // Takes those candidates away that are older than a range tombstone that covers the key:
+  // a filter's no must not hide it. Such a table's no is no answer of its tombstones.
+  absl::Status CutAtRangeTombstone(const Lookup& lookup, bool may_open, Candidates* to) const;
   bool HasPrefix(const Lookup& lookup) const;
   std::string SharedPrefix() const;
   SortedRun LevelRun(int level, size_t begin, size_t end) const;
+  // Of the run's tables; those that have any are opened.
+  absl::StatusOr<RangeTombstoneStack::Run> RangeTombstonesOf(const SortedRun& run,
+                                                             const ReadOptions& options) const;
   // Whether candidate's filter rules lookup out, which is counted.
   bool RuledOut(const Candidate& candidate, const Lookup& lookup) const;
   // Counts what became of a candidate for the statistics and the table's tally.
@@ -155,6 +167,7 @@ class Version {
   uint64_t prefix_end_ = 0;     // its last 8 bytes, where it has more
   int first_sorted_level_ = 1;  // that has tables; above deepest_level_ where none has
   int deepest_level_ = 0;
+  bool has_range_tombstones_ = false;
 };
 
 }  // namespace sievedb

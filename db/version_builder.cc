@@ -91,7 +91,8 @@ absl::Status VersionBuilder::CheckLevel(int level, const std::vector<FileRef>& f
     }
     if (level == 0 || i == 0) continue;
     const FileMeta& before = *files[i - 1];
-    if (order.user().Compare(UserKey(before.largest), UserKey(file.smallest)) >= 0) {
+    const int r = order.user().Compare(UserKey(before.largest), UserKey(file.smallest));
+    if (r > 0 || (r == 0 && !before.largest_is_outside())) {
       return absl::DataLossError(absl::StrFormat(
           "tables %d and %d of level %d overlap: %s is not before %s", before.number, file.number,
           level, Escape(UserKey(before.largest)), Escape(UserKey(file.smallest))));

@@ -57,6 +57,7 @@ enum FieldTag : uint64_t {
   kAddedTable = 0x07,
   kHashSeed = 0x08,
   kExternalTable = 0x20,
+  kTableWithRanges = 0x30,
 };
 
 absl::Status Damaged(std::string_view field, std::string_view what) {
@@ -64,7 +65,10 @@ absl::Status Damaged(std::string_view field, std::string_view what) {
 }
 
 void AppendAddedTable(std::string* to, int level, const FileMeta& file) {
-  AppendVarint64(to, file.external_number != 0 ? kExternalTable : kAddedTable);
+  assert(file.external_number == 0 || file.range_tombstones == 0);
+  AppendVarint64(to, file.external_number != 0    ? kExternalTable
+                     : file.range_tombstones != 0 ? kTableWithRanges
+                                                  : kAddedTable);
   AppendVarint64(to, static_cast<uint64_t>(level));
   AppendVarint64(to, file.number);
   AppendVarint64(to, file.file_bytes);
@@ -77,10 +81,13 @@ void AppendAddedTable(std::string* to, int level, const FileMeta& file) {
   AppendVarint64(to, file.tombstones);
   AppendVarint64(to, file.raw_bytes);
   if (file.external_number != 0) AppendFixed64(to, file.external_number);
+  if (file.range_tombstones != 0) AppendVarint64(to, file.range_tombstones);
 }
 
-bool IsInternalKey(std::string_view key) {
-  return key.size() >= kTagBytes && TagType(Tag(key)) <= kMaxEntryType;
+// What a table's range may begin or end with.
+bool IsBorder(std::string_view key, const FileMeta& file) {
+  if (key.size() < kTagBytes) return false;
+  return TagType(Tag(key)) <= kMaxEntryType || (file.range_tombstones != 0 && Tag(key) == kMaxTag);
 }
 
 // What is wrong with a table's description, or empty.
@@ -96,13 +103,16 @@ std::string FindFault(const FileMeta& file) {
     return absl::StrFormat("table %d has a tail of %d bytes in a file of %d", file.number,
                            file.tail_bytes, file.file_bytes);
   }
-  if (!IsInternalKey(file.smallest) || !IsInternalKey(file.largest)) {
+  if (!IsBorder(file.smallest, file) || !IsBorder(file.largest, file)) {
     return absl::StrFormat("table %d has a malformed key: %s .. %s", file.number,
                            Escape(file.smallest), Escape(file.largest));
   }
   if (file.smallest_sequence > file.largest_sequence || file.largest_sequence > kMaxSequence) {
     return absl::StrFormat("table %d has sequences %d .. %d", file.number, file.smallest_sequence,
                            file.largest_sequence);
+  }
+  if (file.range_tombstones > kMaxFileBytes) {
+    return absl::StrFormat("table %d has %d range tombstones", file.number, file.range_tombstones);
   }
   if (file.entries > kMaxFileBytes || file.tombstones > file.entries) {
     return absl::StrFormat("table %d has %d tombstones among %d entries", file.number,
@@ -156,9 +166,11 @@ class Decoder {
       case kRemovedTable:
         return RemovedTable();
       case kAddedTable:
-        return AddedTable(/*external=*/false);
+        return AddedTable(kAddedTable);
       case kExternalTable:
-        return AddedTable(/*external=*/true);
+        return AddedTable(kExternalTable);
+      case kTableWithRanges:
+        return AddedTable(kTableWithRanges);
       case kHashSeed:
         return Scalar("hash seed", reader_.Fixed64(), &edit_.hash_seed);
       default:
@@ -205,7 +217,8 @@ class Decoder {
     return absl::OkStatus();
   }
 
-  absl::Status AddedTable(bool external) {
+  absl::Status AddedTable(FieldTag tag) {
+    const bool external = tag == kExternalTable;
     int level = 0;
     SIEVEDB_RETURN_IF_ERROR(Level("added table", &level));
     auto file = std::make_shared<FileMeta>();
@@ -220,10 +233,15 @@ class Decoder {
     file->tombstones = reader_.Varint64();
     file->raw_bytes = reader_.Varint64();
     if (external) file->external_number = reader_.Fixed64();
+    if (tag == kTableWithRanges) file->range_tombstones = reader_.Varint64();
     if (!reader_.ok()) return Damaged("added table", "cut short");
     if (external && file->external_number == 0) {
       return Damaged("added table",
                      absl::StrFormat("table %d is external, of number 0", file->number));
+    }
+    if (tag == kTableWithRanges && file->range_tombstones == 0) {
+      return Damaged("added table",
+                     absl::StrFormat("table %d has 0 range tombstones, and says so", file->number));
     }
     if (const std::string fault = FindFault(*file); !fault.empty()) {
       return Damaged("added table", fault);
@@ -301,6 +319,9 @@ std::string VersionEdit::DebugString() const {
         file->smallest_sequence, file->largest_sequence));
     if (file->external_number != 0) {
       absl::StrAppendFormat(&to, ", external %016x", file->external_number);
+    }
+    if (file->range_tombstones != 0) {
+      absl::StrAppendFormat(&to, ", %d range tombstones", file->range_tombstones);
     }
   }
   return to;

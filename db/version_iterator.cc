@@ -13,12 +13,13 @@ constexpr size_t kMaxKeyBytesInMessage = 64;
 
 std::string_view LargestUserKey(const FileRef& file) { return UserKey(file->largest); }
 
-// The first i of [begin, end) whose largest user key is >= user_key, or end.
+// The first i of [begin, end) that does not end before user_key, or end.
 size_t FindByKey(const KeyOrder& order, absl::Span<const FileRef> files, size_t begin, size_t end,
                  std::string_view user_key) {
   while (begin < end) {
     const size_t middle = begin + (end - begin) / 2;
-    if (order.Compare(LargestUserKey(files[middle]), user_key) < 0) {
+    const int r = order.Compare(LargestUserKey(files[middle]), user_key);
+    if (r < 0 || (r == 0 && files[middle]->largest_is_outside())) {
       begin = middle + 1;
     } else {
       end = middle;

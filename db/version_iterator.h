@@ -40,8 +40,8 @@ inline size_t CountBelow(const uint64_t* words, size_t n, uint64_t word) {
   return static_cast<size_t>(base - words) + (n == 1 && *base < word ? 1 : 0);
 }
 
-// The index of the first file whose largest user key is >= user_key; files.size()
-// where there is none.
+// The index of the first file that does not end before user_key; files.size() where there
+// is none.
 size_t FindFile(const KeyOrder& order, const SortedRun& run, std::string_view user_key);
 
 // The same where word is KeyOrder::Word(user_key, skip) and user_key begins with

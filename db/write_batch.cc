@@ -1,5 +1,6 @@
 #include "sievedb/write_batch.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "db/write_batch_internal.h"
 #include "table/internal_key.h"
 #include "util/coding.h"
+#include "util/escape.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -19,8 +21,13 @@ constexpr size_t kHeaderBytes = WriteBatchInternal::kHeaderBytes;
 constexpr size_t kCountAt = 8;
 static_assert(kHeaderBytes == kCountAt + sizeof(uint32_t));
 
+// Of the first byte of a change.
+constexpr uint8_t kMaxChangeType = static_cast<uint8_t>(EntryType::kDeleteRange);
+
 constexpr uint64_t kMaxKeyBytes = uint64_t{64} << 20;
 constexpr uint64_t kMaxValueBytes = uint64_t{3} << 30;
+
+constexpr size_t kMaxKeyBytesInMessage = 64;
 
 // Type and family, and two lengths.
 constexpr size_t kMaxChangeOverheadBytes = 2 + 2 * kMaxVarint32Bytes;
@@ -121,10 +128,10 @@ absl::Status ForEachChange(std::string_view rep, Fn fn) {
   while (at < end) {
     const char* const change = at;
     const uint8_t type = static_cast<uint8_t>(*at++);
-    if (type > kMaxEntryType) {
+    if (type > kMaxChangeType) {
       return Malformed(
           rep, change,
-          absl::StrFormat("expected an entry type of at most %d, found %d", kMaxEntryType, type));
+          absl::StrFormat("expected an entry type of at most %d, found %d", kMaxChangeType, type));
     }
     uint32_t family = 0;
     const char* const behind_family = DecodeVarint32(at, end, &family);
@@ -138,8 +145,10 @@ absl::Status ForEachChange(std::string_view rep, Fn fn) {
     std::string_view key;
     std::string_view value;
     SIEVEDB_RETURN_IF_ERROR(ReadBytes(rep, &at, kMaxKeyBytes, "key", &key));
-    if (type == static_cast<uint8_t>(EntryType::kPut)) {
+    if (type == static_cast<uint8_t>(EntryType::kPut)) [[likely]] {
       SIEVEDB_RETURN_IF_ERROR(ReadBytes(rep, &at, kMaxValueBytes, "value", &value));
+    } else if (type == static_cast<uint8_t>(EntryType::kDeleteRange)) {
+      SIEVEDB_RETURN_IF_ERROR(ReadBytes(rep, &at, kMaxKeyBytes, "range's end", &value));
     }
     ++found;
     SIEVEDB_RETURN_IF_ERROR(fn(static_cast<EntryType>(type), key, value));
@@ -161,7 +170,7 @@ WriteBatch& WriteBatch::operator=(const WriteBatch&) = default;
 // What was moved from is an empty batch; its header fits a std::string without
 // allocation, so nothing can fail.
 WriteBatch::WriteBatch(WriteBatch&& other) noexcept
-    : rep_(std::move(other.rep_)), error_(std::move(other.error_)) {
+    : rep_(std::move(other.rep_)), error_(std::move(other.error_)), has_ranges_(other.has_ranges_) {
   other.Clear();
 }
 
@@ -169,6 +178,7 @@ WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   if (this == &other) return *this;
   rep_ = std::move(other.rep_);
   error_ = std::move(other.error_);
+  has_ranges_ = other.has_ranges_;
   other.Clear();
   return *this;
 }
@@ -190,9 +200,21 @@ void WriteBatch::Delete(std::string_view key) {
   AppendChange(&rep_, EntryType::kDelete, key, nullptr);
 }
 
+void WriteBatch::DeleteRange(std::string_view begin, std::string_view end) {
+  const uint64_t longest = std::max(begin.size(), end.size());
+  absl::Status status = CheckSizes(rep_.size(), longest, std::min(begin.size(), end.size()));
+  if (!status.ok()) [[unlikely]] {
+    error_.Update(status);
+    return;
+  }
+  AppendChange(&rep_, EntryType::kDeleteRange, begin, &end);
+  has_ranges_ = true;
+}
+
 void WriteBatch::Clear() {
   rep_.assign(kHeaderBytes, '\0');
   error_ = absl::OkStatus();
+  has_ranges_ = false;
 }
 
 void WriteBatch::Append(const WriteBatch& other) {
@@ -206,13 +228,22 @@ void WriteBatch::Append(const WriteBatch& other) {
   const uint32_t count = other.Count();
   rep_.append(other.rep_, kHeaderBytes, added);
   AddToCount(&rep_, count);
+  has_ranges_ |= other.has_ranges_;
 }
 
 absl::Status WriteBatch::Iterate(Handler* handler) const {
-  return ForEachChange(
-      rep_, [handler](EntryType type, std::string_view key, std::string_view value) {
-        return type == EntryType::kPut ? handler->Put(key, value) : handler->Delete(key);
-      });
+  return ForEachChange(rep_,
+                       [handler](EntryType type, std::string_view key, std::string_view value) {
+                         switch (type) {
+                           case EntryType::kPut:
+                             return handler->Put(key, value);
+                           case EntryType::kDeleteRange:
+                             return handler->DeleteRange(key, value);
+                           case EntryType::kDelete:
+                             break;
+                         }
+                         return handler->Delete(key);
+                       });
 }
 
 uint32_t WriteBatch::Count() const { return CountOf(rep_); }
@@ -223,13 +254,31 @@ std::string_view WriteBatchInternal::Bytes(const WriteBatch& batch) { return bat
 absl::Status WriteBatchInternal::Error(const WriteBatch& batch) { return batch.error_; }
 
 absl::Status WriteBatchInternal::SetBytes(WriteBatch* batch, std::string_view bytes) {
-  SIEVEDB_RETURN_IF_ERROR(
-      ForEachChange(bytes, [](EntryType, std::string_view, std::string_view) -> absl::Status {
+  bool has_ranges = false;
+  SIEVEDB_RETURN_IF_ERROR(ForEachChange(
+      bytes, [&has_ranges](EntryType type, std::string_view, std::string_view) -> absl::Status {
+        has_ranges |= type == EntryType::kDeleteRange;
         return absl::OkStatus();
       }));
   batch->rep_.assign(bytes);
   batch->error_ = absl::OkStatus();
+  batch->has_ranges_ = has_ranges;
   return absl::OkStatus();
+}
+
+absl::Status WriteBatchInternal::CheckRanges(const WriteBatch& batch,
+                                             const Comparator& comparator) {
+  if (!batch.has_ranges_) return absl::OkStatus();
+  return ForEachChange(
+      batch.rep_, [&](EntryType type, std::string_view key, std::string_view value) {
+        if (type != EntryType::kDeleteRange || comparator.Compare(key, value) <= 0) {
+          return absl::OkStatus();
+        }
+        return absl::InvalidArgumentError(
+            absl::StrFormat("DeleteRange: begin \"%s\" is after end \"%s\"",
+                            Escape(key.substr(0, kMaxKeyBytesInMessage)),
+                            Escape(value.substr(0, kMaxKeyBytesInMessage))));
+      });
 }
 
 uint64_t WriteBatchInternal::Sequence(const WriteBatch& batch) {
@@ -262,7 +311,11 @@ absl::Status WriteBatchInternal::InsertInto(const WriteBatch& batch, uint64_t fi
   uint64_t sequence = first_sequence;
   return ForEachChange(batch.rep_, [memtable, &sequence](EntryType type, std::string_view key,
                                                          std::string_view value) {
-    memtable->Add(sequence++, type, key, value);
+    if (type == EntryType::kDeleteRange) [[unlikely]] {
+      memtable->AddRange(sequence++, key, value);
+    } else {
+      memtable->Add(sequence++, type, key, value);
+    }
     return absl::OkStatus();
   });
 }

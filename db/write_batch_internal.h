@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "sievedb/comparator.h"
 #include "sievedb/write_batch.h"
 
 namespace sievedb {
@@ -20,14 +21,19 @@ class MemTable;
 //   12      …     changes, each:
 //                   type     1 byte, EntryType
 //                   family   varint, 0: column families are not in version 1
-//                   key      varint length, bytes
-//                   value    varint length, bytes; kPut only
+//                   key      varint length, bytes; of kDeleteRange the begin
+//                   value    varint length, bytes; kPut: the value, kDeleteRange: the
+//                            end; kDelete has none
 class WriteBatchInternal {
  public:
   static constexpr size_t kHeaderBytes = 12;
 
   static std::string_view Bytes(const WriteBatch& batch);
   static absl::Status Error(const WriteBatch& batch);  // of an earlier Put
+
+  static bool HasRanges(const WriteBatch& batch) { return batch.has_ranges_; }
+  // Errors: kInvalidArgument where a DeleteRange of the batch begins after its end.
+  static absl::Status CheckRanges(const WriteBatch& batch, const Comparator& comparator);
 
   // Checks the header and every change. Errors: kDataLoss.
   static absl::Status SetBytes(WriteBatch* batch, std::string_view bytes);

@@ -54,10 +54,15 @@ BlockHandle DecodeHandle(const char* from) {
 
 // The tail's blocks lie one behind the other, from its start to the footer. That
 // also bounds every size by the file's.
-absl::Status CheckTailLayout(const Footer& footer, uint64_t file_bytes, const std::string& path) {
+absl::Status CheckTailLayout(const Footer& footer, uint32_t version, uint64_t file_bytes,
+                             const std::string& path) {
   if (footer.tail_bytes < kFooterBytes || footer.tail_bytes > file_bytes) {
     return absl::DataLossError(absl::StrFormat("%s: footer: a tail of %d bytes in a file of %d",
                                                path, footer.tail_bytes, file_bytes));
+  }
+  if (version < 2 && (footer.range_tombstones.size != 0 || footer.range_tombstones.offset != 0)) {
+    return absl::DataLossError(absl::StrFormat(
+        "%s: footer: range tombstones, which version %d does not have", path, version));
   }
   const uint64_t footer_at = file_bytes - kFooterBytes;
   uint64_t at = file_bytes - footer.tail_bytes;
@@ -65,7 +70,8 @@ absl::Status CheckTailLayout(const Footer& footer, uint64_t file_bytes, const st
     const char* name;
     const BlockHandle& handle;
     bool optional;
-  } blocks[] = {{"filter", footer.filter, true},
+  } blocks[] = {{"range-tombstone", footer.range_tombstones, version < 2},
+                {"filter", footer.filter, true},
                 {"index", footer.index, false},
                 {"properties", footer.properties, false}};
   for (const auto& block : blocks) {
@@ -84,10 +90,6 @@ absl::Status CheckTailLayout(const Footer& footer, uint64_t file_bytes, const st
     return absl::DataLossError(absl::StrFormat(
         "%s: footer: the tail's blocks end at offset %d: expected %d", path, at, footer_at));
   }
-  if (footer.range_tombstones.size != 0 || footer.range_tombstones.offset != 0) {
-    return absl::DataLossError(absl::StrFormat(
-        "%s: footer: range tombstones, which version %d does not have", path, kTableFormatVersion));
-  }
   return absl::OkStatus();
 }
 
@@ -105,8 +107,10 @@ void AppendFooter(std::string* to, const Footer& footer) {
   EncodeFixed64(bytes + kFilterBitsAt, std::bit_cast<uint64_t>(footer.filter_bits_per_key));
   bytes[kFilterKindAt] = static_cast<char>(footer.filter_kind);
   bytes[kFilterProbesAt] = static_cast<char>(footer.filter_probes);
-  EncodeFixed32(bytes + kVersionAt, kTableFormatVersion);
-  EncodeFixed32(bytes + kVersionComplementAt, ~kTableFormatVersion);
+  // Older readers know version 1 alone.
+  const uint32_t version = footer.range_tombstones.size != 0 ? 2 : 1;
+  EncodeFixed32(bytes + kVersionAt, version);
+  EncodeFixed32(bytes + kVersionComplementAt, ~version);
   EncodeFixed64(bytes + kMagicAt, kTableMagic);
   EncodeFixed64(bytes + kChecksumAt, FooterChecksum(bytes));
   to->append(bytes, kFooterBytes);
@@ -152,7 +156,7 @@ absl::StatusOr<Footer> DecodeFooter(std::string_view bytes, uint64_t file_bytes,
   footer.filter_bits_per_key = std::bit_cast<double>(DecodeFixed64(at + kFilterBitsAt));
   footer.filter_kind = static_cast<uint8_t>(at[kFilterKindAt]);
   footer.filter_probes = static_cast<uint8_t>(at[kFilterProbesAt]);
-  SIEVEDB_RETURN_IF_ERROR(CheckTailLayout(footer, file_bytes, path));
+  SIEVEDB_RETURN_IF_ERROR(CheckTailLayout(footer, version, file_bytes, path));
   return footer;
 }
 

@@ -12,16 +12,16 @@
 
 namespace sievedb {
 
-// A table file, format version 1. Little-endian; no padding between the parts.
+// A table file, format version 1 or, with range tombstones, 2. Little-endian; no padding
+// between the parts.
 //
-//   data blocks         at least one, in key order                    table/block_builder.h
-//   filter block        what FilterBuilder::Finish returned; may be missing \.
+//   data blocks         in key order; none only where there are range tombstones
+//                                                                     table/block_builder.h
+//   range tombstones    version 2 only              table/range_tombstones.h  \.
+//   filter block        what FilterBuilder::Finish returned; may be missing  |
 //   index block         one entry a data block      table/index_builder.h    | the tail:
 //   properties block                                table/table_properties.h | one read
 //   footer              128 bytes                                           /
-//
-// A later version may put a range-tombstone block before the filter block; its
-// handle is in the footer already, with size 0.
 //
 // Every block is its payload and then a trailer:
 //
@@ -36,9 +36,9 @@ namespace sievedb {
 //   0       16    filter block       offset, payload bytes; 0 bytes: no filter
 //   16      16    index block        offset, payload bytes
 //   32      16    properties block   offset, payload bytes
-//   48      16    range tombstones   0, 0
-//   64      8     tail bytes         from the filter block (or, without one, the
-//                                    index block) to the end of the file
+//   48      16    range tombstones   offset, payload bytes; 0, 0 in version 1
+//   64      8     tail bytes         from the first of the tail's blocks to the end of
+//                                    the file
 //   72      8     file number        seeds the checksums. In a table that SstFileWriter
 //                                    made, a random one with its highest bit set, which
 //                                    stays what it is when a database takes the table
@@ -49,7 +49,7 @@ namespace sievedb {
 //   97      1     filter: probes
 //   98      6     zero
 //   104     8     checksum           XXH3-64, seed 0, of the footer without this field
-//   112     4     format version     1
+//   112     4     format version     1 or 2
 //   116     4     its complement     so that a flipped bit is no newer version
 //   120     8     magic
 //
@@ -57,7 +57,7 @@ namespace sievedb {
 
 inline constexpr size_t kBlockTrailerBytes = 9;
 inline constexpr size_t kFooterBytes = 128;
-inline constexpr uint32_t kTableFormatVersion = 1;
+inline constexpr uint32_t kTableFormatVersion = 2;  // the newest
 // In the file numbers of tables that SstFileWriter made, and in no others. The entries
 // of such a table have sequence 0 and no two are of one user key.
 inline constexpr uint64_t kExternalNumberBit = uint64_t{1} << 63;

@@ -44,7 +44,6 @@ void IndexBuilder::Add(std::string_view last_user_key, uint64_t last_tag,
 }
 
 std::string IndexBuilder::Finish() {
-  assert(blocks_ > 0);
   std::string block;
   block.reserve(entries_.size() + prefix_.size() + 2 * kMaxVarint64Bytes);
   AppendVarint64(&block, blocks_);

@@ -21,7 +21,7 @@ absl::StatusOr<IndexReader> IndexReader::Decode(const InternalKeyOrder& order,
   IndexReader index(order);
   SIEVEDB_RETURN_IF_ERROR(index.DecodeEntries(block, data_bytes));
   SIEVEDB_RETURN_IF_ERROR(index.CheckOrder());
-  if (order.user().has_words()) index.BuildTree();
+  if (order.user().has_words() && index.blocks() > 0) index.BuildTree();
   return index;
 }
 
@@ -30,7 +30,7 @@ absl::Status IndexReader::DecodeEntries(std::string_view block, uint64_t data_by
   const uint64_t blocks = in.Varint64();
   const std::string_view prefix = in.LengthPrefixed();
   // The second bound keeps a damaged count from allocating.
-  if (!in.ok() || blocks == 0 || blocks > in.rest().size() / kMinEntryBytes) {
+  if (!in.ok() || (blocks == 0 && data_bytes != 0) || blocks > in.rest().size() / kMinEntryBytes) {
     return absl::DataLossError(
         absl::StrFormat("index: %d data blocks in %d bytes", blocks, block.size()));
   }

@@ -13,8 +13,12 @@ namespace sievedb {
 
 // What an entry does to its key. The numbers are part of the table and WAL
 // formats.
-enum class EntryType : uint8_t { kDelete = 0, kPut = 1 };
-inline constexpr uint8_t kMaxEntryType = 1;
+enum class EntryType : uint8_t {
+  kDelete = 0,
+  kPut = 1,
+  kDeleteRange = 2,  // in write batches; no entry has it
+};
+inline constexpr uint8_t kMaxEntryType = 1;  // of entries
 
 inline constexpr uint64_t kMaxSequence = (uint64_t{1} << 56) - 1;
 

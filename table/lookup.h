@@ -1,12 +1,14 @@
 #ifndef SIEVEDB_TABLE_LOOKUP_H_
 #define SIEVEDB_TABLE_LOOKUP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
 
 #include "sievedb/options.h"
 #include "table/internal_key.h"
+#include "table/range_tombstones.h"
 #include "util/block_cache_impl.h"
 #include "util/filter_tally.h"
 #include "util/hash.h"
@@ -88,6 +90,15 @@ struct Lookup {
   BlockPin pin;
 
   bool decided() const { return state != State::kSearching; }
+
+  // The highest sequence of a range tombstone seen so far that covers the key; 0: none.
+  uint64_t tombstone_sequence = 0;
+  // Takes notice of a run's range tombstones.
+  void Meet(const RangeTombstones& tombstones) {
+    tombstone_sequence = std::max(tombstone_sequence, tombstones.Covering(user_key, sequence));
+  }
+  // Whether an entry of the key is hidden by one of them.
+  bool HidesTag(uint64_t tag) const { return tag < tombstone_sequence << 8; }
 
   // Hash64(user_key, seed), for a table that another database wrote. The last one is
   // kept: tables mostly come many from one database.

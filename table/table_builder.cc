@@ -131,6 +131,7 @@ struct TableBuilder::Rep {
   absl::StatusOr<BlockHandle> WriteBlock(char* bytes, size_t payload_bytes, Compression codec);
   absl::StatusOr<BlockHandle> WriteTailBlock(std::string payload);
   absl::Status WriteFilter(Footer* footer);
+  absl::Status WriteRangeTombstones(const RangeTombstones& tombstones, Footer* footer);
 
   const TableBuilderOptions options;
   const bool hashes_mean_keys;  // equal keys have equal hashes
@@ -206,7 +207,7 @@ absl::Status TableBuilder::Rep::FlushBlock(const std::string_view* next_user_key
 }
 
 absl::Status TableBuilder::Rep::WriteFilter(Footer* footer) {
-  if (filter == nullptr) return absl::OkStatus();
+  if (filter == nullptr || properties.entries == 0) return absl::OkStatus();
   std::string bytes = filter->Finish();
   if (bytes.empty()) return absl::OkStatus();
   // Where a policy's builders differ in it, the builder says what it made.
@@ -221,6 +222,30 @@ absl::Status TableBuilder::Rep::WriteFilter(Footer* footer) {
   properties.filter_bits_per_key = footer->filter_bits_per_key;
   properties.filter_probes = footer->filter_probes;
   if (prefix_extractor != nullptr) properties.prefix_extractor_name = prefix_extractor->Name();
+  return absl::OkStatus();
+}
+
+// Widens the properties' range by that of the tombstones.
+absl::Status TableBuilder::Rep::WriteRangeTombstones(const RangeTombstones& tombstones,
+                                                     Footer* footer) {
+  const KeyOrder& order = options.order.user();
+  const std::string_view begin = tombstones.fragments().front().begin;
+  const std::string_view end = tombstones.fragments().back().end;
+  const bool only = properties.entries == 0;
+  if (only || order.Compare(begin, UserKey(properties.smallest_key)) <= 0) {
+    properties.smallest_key.clear();
+    AppendInternalKey(&properties.smallest_key, begin, kMaxTag);
+  }
+  if (only || order.Compare(end, UserKey(properties.largest_key)) > 0) {
+    properties.largest_key.clear();
+    AppendInternalKey(&properties.largest_key, end, kMaxTag);
+  }
+  const uint64_t smallest = tombstones.smallest_sequence();
+  const uint64_t largest = tombstones.largest_sequence();
+  properties.smallest_sequence = only ? smallest : std::min(properties.smallest_sequence, smallest);
+  properties.largest_sequence = only ? largest : std::max(properties.largest_sequence, largest);
+  properties.range_tombstones = tombstones.count();
+  SIEVEDB_ASSIGN_OR_RETURN(footer->range_tombstones, WriteTailBlock(tombstones.Encode()));
   return absl::OkStatus();
 }
 
@@ -283,18 +308,22 @@ absl::Status TableBuilder::Add(std::string_view internal_key, std::string_view v
   return absl::OkStatus();
 }
 
-absl::StatusOr<TableSummary> TableBuilder::Finish() {
+absl::StatusOr<TableSummary> TableBuilder::Finish(const RangeTombstones* tombstones) {
   Rep& rep = *rep_;
-  assert(!rep.finished && rep.properties.entries > 0);
+  const bool has_tombstones = tombstones != nullptr && !tombstones->empty();
+  assert(!rep.finished && (rep.properties.entries > 0 || has_tombstones));
   rep.finished = true;
   if (!rep.status.ok()) return rep.status;
   TableProperties& properties = rep.properties;
-  SIEVEDB_RETURN_IF_ERROR(rep.FlushBlock(nullptr));
-  AppendInternalKey(&properties.largest_key, rep.last_user_key, rep.last_tag);
+  if (properties.entries > 0) {
+    SIEVEDB_RETURN_IF_ERROR(rep.FlushBlock(nullptr));
+    AppendInternalKey(&properties.largest_key, rep.last_user_key, rep.last_tag);
+  }
 
   const uint64_t tail_at = rep.writer.offset();
   Footer footer;
   footer.file_number = rep.options.file_number;
+  if (has_tombstones) SIEVEDB_RETURN_IF_ERROR(rep.WriteRangeTombstones(*tombstones, &footer));
   SIEVEDB_RETURN_IF_ERROR(rep.WriteFilter(&footer));
   SIEVEDB_ASSIGN_OR_RETURN(footer.index, rep.WriteTailBlock(rep.index.Finish()));
   properties.index_bytes = footer.index.size + kBlockTrailerBytes;

@@ -10,6 +10,7 @@
 #include "sievedb/file_system.h"
 #include "sievedb/options.h"
 #include "table/internal_key.h"
+#include "table/range_tombstones.h"
 #include "table/table_properties.h"
 
 namespace sievedb {
@@ -34,7 +35,7 @@ struct TableBuilderOptions {
 // What the MANIFEST keeps of a finished table.
 struct TableSummary {
   uint64_t file_bytes = 0;
-  uint64_t tail_bytes = 0;  // from the filter block to the end: one read opens it
+  uint64_t tail_bytes = 0;  // from behind the data to the end: one read opens it
   TableProperties properties;
 };
 
@@ -52,8 +53,9 @@ class TableBuilder {
   // Errors: those of writing the file; the builder is then useless.
   absl::Status Add(std::string_view internal_key, std::string_view value);
 
-  // Writes what is left. Requires: at least one entry was added.
-  absl::StatusOr<TableSummary> Finish();
+  // Writes what is left. tombstones: the table's range tombstones; null: none.
+  // Requires: at least one entry was added, or there are range tombstones.
+  absl::StatusOr<TableSummary> Finish(const RangeTombstones* tombstones = nullptr);
 
   uint64_t entries() const;
   // Of the file, if Finish came now; a little too low.

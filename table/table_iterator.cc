@@ -155,7 +155,8 @@ class TableIterator final : public InternalIterator {
   }
 
   void SeekToLast() override {
-    if (!GoTo(parts_.index.blocks() - 1)) return;
+    // The last block; without any, that is none.
+    if (!GoTo(std::max<size_t>(parts_.index.blocks(), 1) - 1)) return;
     it_.SeekToLast();
     if (!it_.Valid()) SkipBackward();
   }

@@ -12,6 +12,7 @@
 #include "table/format.h"
 #include "table/index_reader.h"
 #include "table/internal_key.h"
+#include "table/range_tombstones.h"
 #include "table/table_properties.h"
 #include "table/table_reader.h"
 #include "util/packed_heap.h"
@@ -33,6 +34,7 @@ struct TableParts {
   uint64_t file_bytes = 0;
   Footer footer;
   TableProperties properties;
+  RefPtr<const RangeTombstones> range_tombstones;  // null: none
   std::vector<char, PackedAllocator<char>> filter_bytes;
   std::unique_ptr<const FilterReader> filter;  // reads filter_bytes
   absl::Status filter_status;

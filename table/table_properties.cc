@@ -39,6 +39,7 @@ enum PropertyId : uint32_t {
   kHashSeed = 24,
   kPrefixExtractorName = 25,
   kPrefixes = 26,
+  kRangeTombstones = 27,
 };
 
 void AppendBytes(std::string* to, PropertyId id, std::string_view bytes) {
@@ -127,6 +128,8 @@ bool DecodeProperty(uint32_t id, std::string_view bytes, TableProperties* proper
       return !bytes.empty();
     case kPrefixes:
       return DecodeNumber(bytes, &properties->prefixes);
+    case kRangeTombstones:
+      return DecodeNumber(bytes, &properties->range_tombstones);
     default:
       return true;
   }
@@ -161,6 +164,9 @@ std::string EncodeTableProperties(const TableProperties& properties) {
     AppendBytes(&block, kPrefixExtractorName, properties.prefix_extractor_name);
     AppendNumber(&block, kPrefixes, properties.prefixes);
   }
+  if (properties.range_tombstones != 0) {
+    AppendNumber(&block, kRangeTombstones, properties.range_tombstones);
+  }
   return block;
 }
 
@@ -187,7 +193,7 @@ absl::StatusOr<TableProperties> DecodeTableProperties(std::string_view bytes) {
     }
   }
   if (properties.smallest_key.empty() || properties.largest_key.empty() ||
-      properties.entries == 0) {
+      (properties.entries == 0 && properties.range_tombstones == 0)) {
     return absl::DataLossError("properties: the entries or the key range are missing");
   }
   return properties;

@@ -13,7 +13,8 @@ namespace sievedb {
 // What a table says of itself.
 struct TableProperties {
   uint64_t entries = 0;
-  uint64_t tombstones = 0;
+  uint64_t tombstones = 0;        // of one key
+  uint64_t range_tombstones = 0;  // pairs of a fragment and a sequence
   uint64_t distinct_user_keys = 0;
   uint64_t data_blocks = 0;
   uint64_t raw_key_bytes = 0;  // internal keys, before prefix compression
@@ -24,8 +25,11 @@ struct TableProperties {
   uint64_t filter_bytes = 0;
   uint64_t smallest_sequence = 0;
   uint64_t largest_sequence = 0;
-  std::string smallest_key;                      // internal
-  std::string largest_key;                       // internal
+  // Internal keys that all entries and range tombstones lie between, of an entry or, where
+  // a range tombstone goes further, with kMaxTag. A largest key with kMaxTag is the end of
+  // a range tombstone: itself it is not in the table.
+  std::string smallest_key;
+  std::string largest_key;
   Compression compression = Compression::kNone;  // asked for; blocks may differ
   std::string comparator_name;
   std::string filter_name;  // empty: no filter
@@ -45,7 +49,7 @@ struct TableProperties {
 // A properties block: fields as (varint id, length-prefixed bytes), ascending;
 // unknown ids are skipped, so older readers read newer tables of one format
 // version. A hash seed of 0 is left out, and so are
-// the prefixes where no extractor is named.
+// a count of 0 range tombstones and the prefixes where no extractor is named.
 std::string EncodeTableProperties(const TableProperties& properties);
 // Errors: kDataLoss (without file and offset: the caller adds them).
 absl::StatusOr<TableProperties> DecodeTableProperties(std::string_view bytes);

@@ -137,6 +137,7 @@ absl::Status FetchBlock(const TableParts& parts, size_t i, const ReadOptions& op
 TableReader::TableReader(std::unique_ptr<TableParts> parts, const TableReaderOptions& options)
     : foreign_seed_(parts->properties.hash_seed != options.hash_seed),
       knows_prefixes_(parts->prefix_extractor != nullptr),
+      range_tombstones_(parts->range_tombstones.get()),
       filter_(parts->filter.get()),
       hash_seed_(parts->properties.hash_seed),
       global_sequence_(options.global_sequence),
@@ -181,13 +182,20 @@ absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(
 
   auto parts = std::make_unique<TableParts>(options.order, *std::move(index));
   parts->file = std::move(block_file);
-  if (options.block_cache != nullptr) {
+  if (options.block_cache != nullptr && parts->index.blocks() > 0) {
     parts->cached = std::make_unique<CachedBlocks>(options.block_cache, parts->index.blocks());
   }
   parts->statistics = options.statistics;
   parts->file_bytes = options.file_bytes;
   parts->footer = footer;
   parts->properties = *std::move(properties);
+  if (footer.range_tombstones.size != 0) {
+    SIEVEDB_ASSIGN_OR_RETURN(const std::string payload,
+                             TailPayload(*parts->file, tail, footer.range_tombstones));
+    auto tombstones = RangeTombstones::Decode(options.order.user(), payload);
+    if (!tombstones.ok()) return At(*parts->file, footer.range_tombstones, tombstones.status());
+    parts->range_tombstones = *std::move(tombstones);
+  }
   // Where equal keys may have different bytes, a filter could deny a key.
   if (footer.filter.size != 0 && options.order.user().equal_keys_have_equal_bytes()) {
     parts->filter_status = LoadFilter(options, tail, parts.get());
@@ -259,6 +267,8 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
   // file, which every lookup sees.
   if (lookup->sequence < global_sequence_) [[unlikely]]
     return absl::OkStatus();
+  if (range_tombstones_ != nullptr) [[unlikely]]
+    lookup->Meet(*range_tombstones_);
   size_t i = preparation != nullptr && preparation->found
                  ? preparation->block
                  : index.Find(lookup->user_key, lookup->seek_tag, lookup->word, parts.cached.get());
@@ -274,6 +284,10 @@ absl::Status TableReader::Get(Lookup* lookup, const Preparation* preparation) co
     switch (block.Find(parts.order.user(), lookup->user_key, lookup->seek_tag, HashOf(*lookup),
                        &tag, &value)) {
       case Block::Result::kFound:
+        if (lookup->HidesTag(tag)) [[unlikely]] {
+          lookup->state = Lookup::State::kDeleted;
+          return absl::OkStatus();
+        }
         if (TagType(tag) == static_cast<uint8_t>(EntryType::kPut)) {
           lookup->state = Lookup::State::kFound;
           lookup->value = value;
@@ -351,7 +365,8 @@ size_t TableReader::MemoryBytes() const {
   const TableProperties& properties = parts_->properties;
   return sizeof(*this) + sizeof(TableParts) - sizeof(IndexReader) + FilterMemoryBytes() +
          IndexMemoryBytes() + properties.smallest_key.capacity() +
-         properties.largest_key.capacity();
+         properties.largest_key.capacity() +
+         (range_tombstones_ == nullptr ? 0 : range_tombstones_->MemoryBytes());
 }
 
 }  // namespace sievedb

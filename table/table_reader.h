@@ -16,6 +16,7 @@
 #include "table/internal_key.h"
 #include "table/lookup.h"
 #include "table/prefix_hash.h"
+#include "table/range_tombstones.h"
 #include "table/table_properties.h"
 #include "util/blocked_bloom.h"
 #include "util/dense_bloom.h"
@@ -112,6 +113,9 @@ class TableReader {
   // is damaged; I/O.
   absl::Status CompareFilterWithFile() const;
 
+  // Null: it has none. The filter knows nothing of them.
+  const RangeTombstones* range_tombstones() const { return range_tombstones_; }
+
   // How far a lookup that is to come has been prepared.
   struct Preparation {
     int steps = 0;  // taken
@@ -125,7 +129,8 @@ class TableReader {
   bool Prepare(const Lookup& lookup, Preparation* preparation) const;
 
   // Searches the newest entry that lookup sees and, where there is one, decides
-  // lookup. Does not ask the filter. Requires: an EpochGuard, which also protects
+  // lookup: as deleted where a range tombstone that lookup has met, here or before,
+  // hides it. Does not ask the filter. Requires: an EpochGuard, which also protects
   // lookup->pin.
   // Errors: kDataLoss, I/O; kUnavailable where options.cache_only forbids it.
   // preparation: of this lookup, where there is one.
@@ -172,6 +177,7 @@ class TableReader {
   bool bloom_dense_ = false;
   bool foreign_seed_ = false;  // lookups come hashed with another seed than hash_seed_
   bool knows_prefixes_ = false;
+  const RangeTombstones* range_tombstones_ = nullptr;
   const FilterReader* filter_ = nullptr;
   const uint64_t hash_seed_;
   uint64_t global_sequence_;  // 0: entries have their own

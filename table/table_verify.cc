@@ -45,6 +45,7 @@ class TableVerifier {
       SIEVEDB_RETURN_IF_ERROR(VerifyBlock(i));
     }
     SIEVEDB_RETURN_IF_ERROR(VerifyTail());
+    if (parts_.range_tombstones) CountRangeTombstones(*parts_.range_tombstones);
     return VerifyProperties();
   }
 
@@ -169,10 +170,29 @@ class TableVerifier {
     last_key_.assign(key);
   }
 
+  void CountRangeTombstones(const RangeTombstones& tombstones) {
+    found_.range_tombstones = tombstones.count();
+    const std::string_view begin = tombstones.fragments().front().begin;
+    const std::string_view end = tombstones.fragments().back().end;
+    const bool only = found_.entries == 0;
+    if (only || order_.user().Compare(begin, UserKey(found_.smallest_key)) <= 0) {
+      found_.smallest_key.clear();
+      AppendInternalKey(&found_.smallest_key, begin, kMaxTag);
+    }
+    if (only || order_.user().Compare(end, UserKey(last_key_)) > 0) {
+      last_key_.clear();
+      AppendInternalKey(&last_key_, end, kMaxTag);
+    }
+    if (only) found_.smallest_sequence = tombstones.smallest_sequence();
+    found_.smallest_sequence = std::min(found_.smallest_sequence, tombstones.smallest_sequence());
+    found_.largest_sequence = std::max(found_.largest_sequence, tombstones.largest_sequence());
+  }
+
   // What was checked when the table was opened may have changed on the disk since.
   absl::Status VerifyTail() {
     const Footer& footer = parts_.footer;
-    for (const BlockHandle& handle : {footer.filter, footer.index, footer.properties}) {
+    for (const BlockHandle& handle :
+         {footer.range_tombstones, footer.filter, footer.index, footer.properties}) {
       if (handle.size == 0) continue;
       SIEVEDB_ASSIGN_OR_RETURN(BlockBuffer* const buffer,
                                parts_.file->Read(handle, /*verify_checksum=*/true));
@@ -199,6 +219,7 @@ class TableVerifier {
       uint64_t TableProperties::*field;
     } numbers[] = {{"entries", &TableProperties::entries},
                    {"tombstones", &TableProperties::tombstones},
+                   {"range_tombstones", &TableProperties::range_tombstones},
                    {"distinct_user_keys", &TableProperties::distinct_user_keys},
                    {"data_blocks", &TableProperties::data_blocks},
                    {"raw_key_bytes", &TableProperties::raw_key_bytes},
@@ -218,7 +239,7 @@ class TableVerifier {
                                                   said.*number.field, found_.*number.field));
     }
     if (said.smallest_key != found_.smallest_key || said.largest_key != last_key_) {
-      return parts_.file->Damaged(footer.properties, "the key range is not that of the entries");
+      return parts_.file->Damaged(footer.properties, "the key range is not that of the contents");
     }
     return absl::OkStatus();
   }

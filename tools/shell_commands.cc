@@ -48,6 +48,15 @@ absl::Status Delete(DB* db, const ShellSettings& settings,
   return db->Delete(options, key);
 }
 
+absl::Status DeleteRange(DB* db, const ShellSettings& settings,
+                         const std::vector<std::string>& arguments) {
+  SIEVEDB_ASSIGN_OR_RETURN(const std::string begin, ParseBytesArgument(settings, arguments[0]));
+  SIEVEDB_ASSIGN_OR_RETURN(const std::string end, ParseBytesArgument(settings, arguments[1]));
+  WriteOptions options;
+  options.sync = true;
+  return db->DeleteRange(options, begin, end);
+}
+
 absl::Status Scan(DB* db, const ShellSettings& settings, const std::vector<std::string>&) {
   ReadOptions options;
   SIEVEDB_RETURN_IF_ERROR(SetBounds(settings, &options));
@@ -160,6 +169,8 @@ const std::vector<ShellCommand>& ShellCommands() {
       {"get", "KEY", "print the value of a key", 1, 1, false, false, true, Get},
       {"put", "KEY VALUE", "set a key, and sync", 2, 2, true, true, true, Put},
       {"delete", "KEY", "delete a key, and sync", 1, 1, true, false, true, Delete},
+      {"delete-range", "BEGIN END", "delete all keys in [BEGIN, END), and sync", 2, 2, true, false,
+       true, DeleteRange},
       {"scan", "", "print keys and values in [--from, --to)", 0, 0, false, false, false, Scan},
       {"stats", "", "levels, filters, memory", 0, 0, false, false, false, Stats},
       {"levels", "", "tables, bytes and entries of each level", 0, 0, false, false, false, Levels},

@@ -95,6 +95,7 @@ class Dump {
   std::string ShowInternal(std::string_view key) const {
     if (key.size() < kTagBytes) return "(malformed) " + Show(key);
     const uint64_t tag = Tag(key);
+    if (tag == kMaxTag) return Show(UserKey(key)) + " (of a range tombstone)";
     return absl::StrFormat("%s @ %d : %s", Show(UserKey(key)), TagSequence(tag),
                            TypeName(TagType(tag)));
   }
@@ -146,6 +147,31 @@ class Dump {
     return absl::OkStatus();
   }
 
+  // Behind the entries, of which so many were shown.
+  void ScanRangeTombstones(const OpenedTable& table, uint64_t shown) {
+    const RangeTombstones* const tombstones = table.reader->range_tombstones();
+    if (tombstones == nullptr) return;
+    const KeyOrder& order = table.order.user();
+    for (const RangeTombstones::Fragment& fragment : tombstones->fragments()) {
+      if (settings_.from_key && order.Compare(fragment.end, *settings_.from_key) <= 0) continue;
+      if (settings_.to_key && order.Compare(fragment.begin, *settings_.to_key) >= 0) return;
+      for (const auto* stamp = fragment.newest; stamp != nullptr; stamp = stamp->older) {
+        if (settings_.limit != 0 && shown++ >= settings_.limit) return;
+        if (settings_.json) {
+          Add({{"file", table.path},
+               {"key", Show(fragment.begin)},
+               {"sequence", stamp->sequence},
+               {"type", "delete-range"},
+               {"end", Show(fragment.end)}});
+        } else {
+          std::printf("%s\n", absl::StrFormat("[%s, %s) @ %d : delete-range", Show(fragment.begin),
+                                              Show(fragment.end), stamp->sequence)
+                                  .c_str());
+        }
+      }
+    }
+  }
+
   absl::Status Scan(const OpenedTable& table) {
     const auto it = table.reader->NewIterator(ReadOptions(), /*for_compaction=*/true);
     if (settings_.from_key.has_value()) {
@@ -172,7 +198,9 @@ class Dump {
         std::printf("%s => %s\n", ShowInternal(it->key()).c_str(), Show(it->value()).c_str());
       }
     }
-    return it->status();
+    SIEVEDB_RETURN_IF_ERROR(it->status());
+    ScanRangeTombstones(table, shown);
+    return absl::OkStatus();
   }
 
   absl::Status Raw(const OpenedTable& table) {
@@ -211,6 +239,7 @@ class Dump {
         {"file_bytes", table.file_bytes},
         {"entries", p.entries},
         {"tombstones", p.tombstones},
+        {"range_tombstones", p.range_tombstones},
         {"distinct_user_keys", p.distinct_user_keys},
         {"data_blocks", p.data_blocks},
         {"raw_key_bytes", p.raw_key_bytes},

@@ -31,6 +31,9 @@ Statistics::~Statistics() = default;
 ThreadPool::~ThreadPool() = default;
 bool ThreadPool::RunHigh() { return false; }
 WriteBatch::Handler::~Handler() = default;
+absl::Status WriteBatch::Handler::DeleteRange(std::string_view, std::string_view) {
+  return absl::UnimplementedError("a range was deleted, which this handler does not know");
+}
 
 void FilterReader::Prefetch(uint64_t /*hash*/) const {}
 

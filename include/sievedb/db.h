@@ -56,6 +56,18 @@ class SIEVEDB_EXPORT DB {
                            std::string_view value) = 0;
   virtual absl::Status Delete(const WriteOptions& options, std::string_view key) = 0;
 
+  // Deletes every key k with begin <= k < end, by one tombstone; nothing where begin and
+  // end are equal. Snapshots and iterators that exist go on to see the keys, and what is
+  // put later is seen.
+  //
+  // Errors: kInvalidArgument where begin is after end; nothing is written.
+  // Cost:   O(range tombstones in the memtable), whatever is in the range. A read pays one
+  //         binary search for each run with range tombstones that it comes to, an iterator
+  //         jumps over what newer runs have covered. Compactions drop covered tables
+  //         unread.
+  virtual absl::Status DeleteRange(const WriteOptions& options, std::string_view begin,
+                                   std::string_view end) = 0;
+
   // Applies all changes of the batch or none. The batch itself is left as it is.
   virtual absl::Status Write(const WriteOptions& options, WriteBatch* batch) = 0;
 

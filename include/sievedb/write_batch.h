@@ -24,6 +24,9 @@ class SIEVEDB_EXPORT WriteBatch {
     virtual ~Handler();
     virtual absl::Status Put(std::string_view key, std::string_view value) = 0;
     virtual absl::Status Delete(std::string_view key) = 0;
+    // The default returns kUnimplemented: a handler that knows no ranges must not pass over
+    // one.
+    virtual absl::Status DeleteRange(std::string_view begin, std::string_view end);
   };
 
   WriteBatch();
@@ -37,6 +40,10 @@ class SIEVEDB_EXPORT WriteBatch {
   // DB::Write then returns kInvalidArgument and writes nothing of the batch.
   void Put(std::string_view key, std::string_view value);
   void Delete(std::string_view key);
+  // Deletes every key k with begin <= k < end, by one tombstone; nothing where begin and
+  // end are equal. Where begin is after end, by the comparator of the database,
+  // DB::Write returns kInvalidArgument and writes nothing of the batch.
+  void DeleteRange(std::string_view begin, std::string_view end);
 
   // Forgets all changes, and an error of an earlier Put.
   void Clear();
@@ -47,7 +54,7 @@ class SIEVEDB_EXPORT WriteBatch {
   // Errors: kDataLoss where the bytes are malformed, or what the handler returned.
   absl::Status Iterate(Handler* handler) const;
 
-  uint32_t Count() const;   // changes in the batch
+  uint32_t Count() const;   // changes in the batch; a DeleteRange is one
   size_t ByteSize() const;  // bytes that it takes in the WAL
 
  private:
@@ -56,6 +63,7 @@ class SIEVEDB_EXPORT WriteBatch {
   // The format is described in db/write_batch_internal.h.
   std::string rep_;
   absl::Status error_;
+  bool has_ranges_ = false;  // a DeleteRange is among the changes
 };
 
 }  // namespace sievedb

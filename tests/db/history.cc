@@ -17,33 +17,43 @@ constexpr uint64_t kKeys = 120;
 
 std::string HistoryKey(uint64_t i) { return "key" + std::to_string(i); }
 
-void ForEachChange(
-    uint64_t number,
-    const std::function<void(const std::string& key, const std::string* value)>& fn) {
+// Neither a value nor an end: the key is deleted. An end: the range from the key on is.
+struct Change {
+  std::string key;
+  std::optional<std::string> value;
+  std::optional<std::string> end;
+};
+
+void ForEachChange(uint64_t number, const std::function<void(const Change&)>& fn) {
   std::mt19937_64 random(number * 0x9e3779b97f4a7c15);
   const uint64_t changes = 1 + random() % 4;
   for (uint64_t i = 0; i < changes; ++i) {
     const std::string key = HistoryKey(random() % kKeys);
-    if (random() % 4 == 0) {
-      fn(key, nullptr);
+    const uint64_t kind = random() % 16;
+    if (kind == 0) {
+      // Of one or two digits more than key's, up to all that begin with its number.
+      fn({key, {}, key + static_cast<char>('0' + random() % 11)});
+    } else if (kind < 4) {
+      fn({key, {}, {}});
     } else {
       std::string value(500 + random() % 2500, '\0');
       for (char& c : value) c = static_cast<char>('a' + random() % 26);  // hardly compresses
-      fn(key, &value);
+      fn({key, std::move(value), {}});
     }
   }
-  const std::string counter = std::to_string(number);
-  fn(std::string(kCounterKey), &counter);
+  fn({std::string(kCounterKey), std::to_string(number), {}});
 }
 
 std::map<std::string, std::string> StateAfter(uint64_t batches) {
   std::map<std::string, std::string> state;
   for (uint64_t number = 1; number <= batches; ++number) {
-    ForEachChange(number, [&](const std::string& key, const std::string* value) {
-      if (value == nullptr) {
-        state.erase(key);
+    ForEachChange(number, [&](const Change& change) {
+      if (change.end) {
+        state.erase(state.lower_bound(change.key), state.lower_bound(*change.end));
+      } else if (change.value) {
+        state[change.key] = *change.value;
       } else {
-        state[key] = *value;
+        state.erase(change.key);
       }
     });
   }
@@ -79,8 +89,14 @@ Options SmallOptions(std::shared_ptr<FileSystem> file_system) {
 
 WriteBatch HistoryBatch(uint64_t number) {
   WriteBatch batch;
-  ForEachChange(number, [&](const std::string& key, const std::string* value) {
-    value == nullptr ? batch.Delete(key) : batch.Put(key, *value);
+  ForEachChange(number, [&](const Change& change) {
+    if (change.end) {
+      batch.DeleteRange(change.key, *change.end);
+    } else if (change.value) {
+      batch.Put(change.key, *change.value);
+    } else {
+      batch.Delete(change.key);
+    }
   });
   return batch;
 }

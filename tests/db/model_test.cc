@@ -175,6 +175,9 @@ class ModelRun {
         return CheckMultiGet();
       case 10:
         return Ingest();
+      case 11:
+      case 12:
+        return DeleteRange();
       default:
         break;
     }
@@ -196,7 +199,11 @@ class ModelRun {
     const uint64_t changes = Random(20);
     for (uint64_t i = 0; i < changes; ++i) {
       const std::string key = RandomKey();
-      if (Chance(3)) {
+      if (Chance(12)) {
+        const auto [begin, end] = RandomRange();
+        batch.DeleteRange(begin, end);
+        EraseRange(begin, end);
+      } else if (Chance(3)) {
         batch.Delete(key);
         model_.erase(key);
       } else {
@@ -206,6 +213,29 @@ class ModelRun {
       }
     }
     ASSERT_TRUE(db_->Write(RandomWriteOptions(), &batch).ok());
+  }
+
+  // Mostly a few keys; now and then a third of all.
+  std::pair<std::string, std::string> RandomRange() {
+    std::string begin = RandomKey();
+    std::string end = RandomKey();
+    if (!Chance(6)) {
+      auto it = model_.lower_bound(begin);
+      for (uint64_t i = Random(12); i > 0 && it != model_.end(); --i) ++it;
+      if (it != model_.end()) end = it->first;
+    }
+    if (comparator_->Compare(begin, end) > 0) std::swap(begin, end);
+    return {begin, end};
+  }
+
+  void EraseRange(const std::string& begin, const std::string& end) {
+    model_.erase(model_.lower_bound(begin), model_.lower_bound(end));
+  }
+
+  void DeleteRange() {
+    const auto [begin, end] = RandomRange();
+    ASSERT_TRUE(db_->DeleteRange(RandomWriteOptions(), begin, end).ok());
+    EraseRange(begin, end);
   }
 
   // Tables of the next keys in order, a few each.

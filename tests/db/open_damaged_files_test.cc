@@ -106,7 +106,7 @@ TEST_F(OpenDamagedFilesTest, TablesWithOtherBytes) {
          WriteFile(table, contents);
        },
        kInvalidArgument,
-       {table, "format 2", "newer"}},
+       {table, "format 3", "newer"}},
       {"another table's footer",
        [&] {
          std::string contents = ReadFile(table);

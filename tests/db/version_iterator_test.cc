@@ -53,7 +53,7 @@ class DeferredRunTest : public testing::Test {
     ASSERT_TRUE(version.ok()) << version.status();
     version_ = *version;
     std::vector<std::unique_ptr<InternalIterator>> runs;
-    version_->AppendIterators(ReadOptions(), nullptr, nullptr, &runs);
+    EXPECT_TRUE(version_->AppendIterators(ReadOptions(), nullptr, nullptr, &runs).ok());
     merge_ = NewMergingIterator(store_.context.order, std::move(runs));
   }
   // The numbers of the tables that are open, level by level.
@@ -199,7 +199,7 @@ void WalkAtRandom(uint32_t seed, const Comparator* comparator) {
   const auto version = Version::Apply(empty, edit);
   ASSERT_TRUE(version.ok()) << version.status();
   std::vector<std::unique_ptr<InternalIterator>> runs;
-  (*version)->AppendIterators(ReadOptions(), nullptr, nullptr, &runs);
+  EXPECT_TRUE((*version)->AppendIterators(ReadOptions(), nullptr, nullptr, &runs).ok());
   const auto it = NewMergingIterator(order, std::move(runs));
   size_t at = all.size();  // not Valid
   for (int step = 0; step < 400; ++step) {

@@ -414,7 +414,7 @@ TEST_F(VersionReadTest, RandomVersionsEqualAModel) {
       }
     }
     std::vector<std::unique_ptr<InternalIterator>> runs;
-    version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs);
+    EXPECT_TRUE(version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs).ok());
     EXPECT_EQ(runs.size(), 9u);
     size_t forward = 0;
     size_t backward = 0;
@@ -452,8 +452,10 @@ TEST_F(VersionReadTest, IteratorsAreOfTheTablesInTheBounds) {
     const std::string l = lower == nullptr ? "" : lower;
     const std::string u = upper == nullptr ? "" : upper;
     std::vector<std::unique_ptr<InternalIterator>> runs;
-    version->AppendIterators(ReadOptions(), lower == nullptr ? nullptr : &l,
-                             upper == nullptr ? nullptr : &u, &runs);
+    EXPECT_TRUE(version
+                    ->AppendIterators(ReadOptions(), lower == nullptr ? nullptr : &l,
+                                      upper == nullptr ? nullptr : &u, &runs)
+                    .ok());
     std::string text;
     for (const auto& run : runs) {
       if (!text.empty()) text += '|';
@@ -481,7 +483,7 @@ TEST_F(VersionReadTest, RunIteratorSeeks) {
   }
   const auto version = Make(&store, edit);
   std::vector<std::unique_ptr<InternalIterator>> runs;
-  version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs);
+  EXPECT_TRUE(version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs).ok());
   ASSERT_EQ(runs.size(), 1u);
   for (const FileRef& file : version->files(6)) EXPECT_EQ(file->table.load(), nullptr);
   InternalIterator* it = runs[0].get();
@@ -527,7 +529,7 @@ TEST_F(VersionReadTest, RunIteratorStopsAtAnErrorAndRecovers) {
   }
   const auto version = Make(&store, edit);
   std::vector<std::unique_ptr<InternalIterator>> runs;
-  version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs);
+  EXPECT_TRUE(version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs).ok());
   InternalIterator* it = runs[0].get();
   it->SeekToFirst();
   ASSERT_TRUE(it->Valid());
@@ -541,7 +543,7 @@ TEST_F(VersionReadTest, RunIteratorStopsAtAnErrorAndRecovers) {
   ReadOptions cache_only;
   cache_only.cache_only = true;
   runs.clear();
-  version->AppendIterators(cache_only, nullptr, nullptr, &runs);
+  EXPECT_TRUE(version->AppendIterators(cache_only, nullptr, nullptr, &runs).ok());
   runs[0]->SeekToLast();
   EXPECT_TRUE(absl::IsUnavailable(runs[0]->status())) << runs[0]->status();
 }

@@ -32,6 +32,9 @@ class Recorder : public WriteBatch::Handler {
     return Note("put " + Escape(key) + "=" + Escape(value));
   }
   absl::Status Delete(std::string_view key) override { return Note("delete " + Escape(key)); }
+  absl::Status DeleteRange(std::string_view begin, std::string_view end) override {
+    return Note("delete [" + Escape(begin) + ", " + Escape(end) + ")");
+  }
 
   std::vector<std::string> seen;
   size_t fail_at = SIZE_MAX;
@@ -282,7 +285,7 @@ TEST(WriteBatchTest, DamageIsNamed) {
   EXPECT_EQ(error_of("\1\0\1k\1v"sv, 1), "OK");
   EXPECT_THAT(error_of("\1\0\1k\1v"sv, 2), HasSubstr("offset 8: expected 2 changes, found 1"));
   EXPECT_THAT(error_of("\7\0\1k"sv, 1),
-              HasSubstr("offset 12: expected an entry type of at most 1, found 7"));
+              HasSubstr("offset 12: expected an entry type of at most 2, found 7"));
   EXPECT_THAT(error_of("\1\3\1k\1v"sv, 1),
               HasSubstr("offset 13: expected column family 0, found 3"));
   EXPECT_THAT(error_of("\1\0\5k"sv, 1), HasSubstr("offset 14: expected a key of 5 bytes, found 1"));
@@ -292,6 +295,21 @@ TEST(WriteBatchTest, DamageIsNamed) {
               HasSubstr("expected a key of at most 67108864 bytes"));
   EXPECT_THAT(error_of("\1\0\1k\xff\xff\xff\xff\xff\xff"sv, 1),
               HasSubstr("expected the length of a value"));
+}
+
+// Written before there were ranges.
+TEST(WriteBatchTest, HandlerThatKnowsNoRangesPassesOverNone) {
+  class OldHandler : public WriteBatch::Handler {
+   public:
+    absl::Status Put(std::string_view, std::string_view) override { return absl::OkStatus(); }
+    absl::Status Delete(std::string_view) override { return absl::OkStatus(); }
+  };
+  OldHandler handler;
+  WriteBatch batch;
+  batch.Put("a", "b");
+  EXPECT_TRUE(batch.Iterate(&handler).ok());
+  batch.DeleteRange("a", "b");
+  EXPECT_TRUE(absl::IsUnimplemented(batch.Iterate(&handler)));
 }
 
 }  // namespace

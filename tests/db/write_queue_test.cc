@@ -102,6 +102,9 @@ class Committer {
         return absl::OkStatus();
       }
       absl::Status Delete(std::string_view) override { return absl::OkStatus(); }
+      absl::Status DeleteRange(std::string_view, std::string_view) override {
+        return absl::OkStatus();
+      }
       int number = -1;
     } reader;
     EXPECT_TRUE(write.batch->Iterate(&reader).ok());

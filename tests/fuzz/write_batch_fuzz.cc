@@ -24,6 +24,10 @@ class Copier : public sievedb::WriteBatch::Handler {
     copy.Delete(key);
     return absl::OkStatus();
   }
+  absl::Status DeleteRange(std::string_view begin, std::string_view end) override {
+    copy.DeleteRange(begin, end);
+    return absl::OkStatus();
+  }
   sievedb::WriteBatch copy;
 };
 
@@ -47,5 +51,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(first.copy.Iterate(&second).ok());
   WriteBatchInternal::SetSequence(&second.copy, WriteBatchInternal::Sequence(batch));
   Require(WriteBatchInternal::Bytes(first.copy) == WriteBatchInternal::Bytes(second.copy));
+  Require(WriteBatchInternal::HasRanges(first.copy) == WriteBatchInternal::HasRanges(batch));
   return 0;
 }
