@@ -35,6 +35,36 @@ class ScalingTest(unittest.TestCase):
             self.assertEqual(line[3] == "1.00" or line[1] != "1", True)
 
 
+class FilterKindsTest(unittest.TestCase):
+    def test_each_kind_has_a_row_whose_sums_add_up(self):
+        if shutil.which("valgrind") is None:
+            self.skipTest("valgrind is not installed")
+        program = os.path.join(PROGRAMS, "filter_kinds")
+        # What a sanitizer or a debugger has changed is no figure.
+        probe = subprocess.run(["valgrind", "--tool=none", program, "fuse", "10", "10", "10"],
+                               capture_output=True, text=True)
+        if probe.returncode != 0:
+            self.skipTest("the program does not run under valgrind")
+        result = run("filter_kinds.py", program, "--keys=20000", "--lookups=20000")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = [[cell.strip() for cell in line.strip("|").split("|")]
+                for line in result.stdout.splitlines()]
+        self.assertEqual([row[0] for row in rows],
+                         ["filter", "---", "blocked", "dense", "ribbon", "ribbon", "fuse"])
+        by_name = {row[0]: row for row in rows[2:]}
+        # A count is the same on every machine but for the compiler: these are far apart.
+        build = {name: float(row[3]) for name, row in by_name.items()}
+        self.assertLess(build["blocked"], build["dense"])
+        self.assertLess(build["blocked"], build["ribbon"])
+        self.assertAlmostEqual(float(by_name["blocked"][1]), 10, delta=0.1)
+        self.assertLess(float(by_name["fuse"][2].split()[0]), 0.6)
+        for row in rows[2:]:
+            rate, ask = float(row[2].split()[0]) / 100, float(row[4])
+            self.assertAlmostEqual(float(row[5]), float(row[3]) + ask + rate * 1100, delta=2)
+            self.assertAlmostEqual(float(row[6]), float(row[3]) + 10 * (ask + rate * 1100),
+                                   delta=2)
+
+
 class PlotTest(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp()
