@@ -455,5 +455,52 @@ TEST_F(VersionSetTest, GoldenManifestWithAnExternalTable) {
   check();
 }
 
+// The same of tables with range tombstones, of which one ends where the next begins.
+TEST_F(VersionSetTest, GoldenManifestWithRangeTombstones) {
+  const std::string golden_path = std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/MANIFEST-v1_ranges";
+  if (const char* rewrite = std::getenv("SIEVEDB_REWRITE"); rewrite != nullptr) {
+    VersionEdit edit;
+    edit.comparator_name = store_.options.comparator->Name();
+    edit.db_id = 0x0123456789abcdef;
+    edit.log_number = 3;
+    edit.next_file_number = 8;
+    edit.last_sequence = 12;
+    auto first = MakeFile(4, "apple", "banana", 10, 123456);
+    first->range_tombstones = 3;
+    first->largest.clear();
+    AppendInternalKey(&first->largest, "cherry", kMaxTag);
+    auto second = MakeFile(5, "cherry", "fig", 11, 1000);
+    second->range_tombstones = 1;
+    second->entries = second->tombstones = 0;
+    edit.added_files.emplace_back(6, std::move(first));
+    edit.added_files.emplace_back(6, std::move(second));
+    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
+    ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
+    std::ofstream(golden_path, std::ios::binary) << Read("db/golden");
+  }
+  std::ifstream file(golden_path, std::ios::binary);
+  ASSERT_TRUE(file) << golden_path;
+  Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
+  Write("db/CURRENT", "MANIFEST-000007\n");
+  auto set = Recovered();
+  const auto check = [&] {
+    EXPECT_EQ(set->current()->DebugString(), "L6: 4[apple .. cherry]123456 5[cherry .. fig]1000\n");
+    const FileMeta& first = *set->current()->files(6)[0];
+    EXPECT_EQ(first.range_tombstones, 3u);
+    EXPECT_TRUE(first.largest_is_outside());
+    const FileMeta& second = *set->current()->files(6)[1];
+    EXPECT_EQ(second.range_tombstones, 1u);
+    EXPECT_FALSE(second.largest_is_outside());
+    EXPECT_EQ(second.entries, 0u);
+  };
+  check();
+  // And in the snapshot that a new MANIFEST begins with.
+  VersionEdit edit;
+  ASSERT_TRUE(set->Apply(&edit).ok());
+  set.reset();
+  set = Recovered();
+  check();
+}
+
 }  // namespace
 }  // namespace sievedb

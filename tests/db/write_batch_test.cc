@@ -1,6 +1,7 @@
 #include "sievedb/write_batch.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -236,6 +237,52 @@ TEST(WriteBatchTest, GoldenBytes) {
   WriteBatch batch;
   ASSERT_TRUE(WriteBatchInternal::SetBytes(&batch, golden).ok());
   EXPECT_EQ(Changes(batch), Changes(GoldenBatch()));
+}
+
+// With the change that version 1 got later.
+TEST(WriteBatchTest, GoldenBytesOfARange) {
+  WriteBatch batch;
+  batch.Put("key", "value");
+  batch.DeleteRange("begin", "end");
+  batch.DeleteRange("", std::string(200, 'z'));
+  WriteBatchInternal::SetSequence(&batch, 0x0102030405060708);
+  const std::string path = std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/write_batch_v1_ranges.bin";
+  if (std::getenv("SIEVEDB_REWRITE") != nullptr) {
+    std::ofstream(path, std::ios::binary) << WriteBatchInternal::Bytes(batch);
+  }
+  std::ifstream in(path, std::ios::binary);
+  ASSERT_TRUE(in.good());
+  const std::string golden(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(ToHex(WriteBatchInternal::Bytes(batch)), ToHex(golden));
+  WriteBatch read;
+  ASSERT_TRUE(WriteBatchInternal::SetBytes(&read, golden).ok());
+  EXPECT_TRUE(WriteBatchInternal::HasRanges(read));
+  EXPECT_EQ(Changes(read), Changes(batch));
+  for (size_t n = 0; n < golden.size(); ++n) {
+    WriteBatch cut;
+    EXPECT_TRUE(absl::IsDataLoss(WriteBatchInternal::SetBytes(&cut, golden.substr(0, n)))) << n;
+  }
+}
+
+TEST(WriteBatchTest, RangesAreRememberedByCopiesAndForgottenByClear) {
+  WriteBatch batch;
+  batch.DeleteRange("b", "a");
+  const auto refused = [](const WriteBatch& b) {
+    return absl::IsInvalidArgument(WriteBatchInternal::CheckRanges(b, *BytewiseComparator()));
+  };
+  EXPECT_TRUE(refused(batch));
+  WriteBatch copy = batch;
+  EXPECT_TRUE(refused(copy));
+  WriteBatch appended;
+  appended.Append(copy);
+  EXPECT_TRUE(refused(appended));
+  const WriteBatch moved = std::move(copy);
+  EXPECT_TRUE(refused(moved));
+  batch.Clear();
+  EXPECT_FALSE(WriteBatchInternal::HasRanges(batch));
+  EXPECT_FALSE(refused(batch));
+  batch.DeleteRange(Claimed((uint64_t{64} << 20) + 1), "z");
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteBatchInternal::Error(batch)));
 }
 
 TEST(WriteBatchTest, EveryTruncationIsDataLoss) {

@@ -102,14 +102,16 @@ void PutRight(std::string* bytes, const BlockHandle& handle, uint64_t file_numbe
 bool PutChecksumsRight(std::string* bytes) {
   if (bytes->size() < kFooterBytes) return false;
   char* const footer_at = bytes->data() + bytes->size() - kFooterBytes;
-  sievedb::EncodeFixed32(footer_at + 112, sievedb::kTableFormatVersion);
-  sievedb::EncodeFixed32(footer_at + 116, ~sievedb::kTableFormatVersion);
+  const uint32_t version = sievedb::DecodeFixed64(footer_at + 56) != 0 ? 2 : 1;  // has ranges
+  sievedb::EncodeFixed32(footer_at + 112, version);
+  sievedb::EncodeFixed32(footer_at + 116, ~version);
   sievedb::EncodeFixed64(footer_at + 120, sievedb::kTableMagic);
   sievedb::EncodeFixed64(footer_at + 104,
                          sievedb::Hash64Pair({footer_at, 104}, {footer_at + 112, 16}, 0));
   const auto footer = sievedb::DecodeFooter({footer_at, kFooterBytes}, bytes->size(), "fuzz");
   if (!footer.ok()) return false;
-  for (const BlockHandle& handle : {footer->filter, footer->index, footer->properties}) {
+  for (const BlockHandle& handle :
+       {footer->range_tombstones, footer->filter, footer->index, footer->properties}) {
     if (handle.size != 0) PutRight(bytes, handle, footer->file_number);
   }
   const auto index = sievedb::IndexReader::Decode(

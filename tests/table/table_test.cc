@@ -1,7 +1,4 @@
-#include <cstdlib>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -9,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "table/format.h"
 #include "tests/table/table_test_util.h"
-#include "util/escape.h"
+#include "util/epoch.h"
 #include "util/statistics_impl.h"
 
 namespace sievedb {
@@ -471,129 +468,6 @@ TEST(TableBuilderTest, WriteErrorsAreReturnedAndStay) {
   TableBuilder small(options, &sink);
   ASSERT_TRUE(small.Add(TestEntry{"k", 1, EntryType::kPut, ""}.internal_key(), "").ok());
   EXPECT_EQ(small.Finish().status().code(), absl::StatusCode::kResourceExhausted);
-}
-
-// --- the golden file: what version 1 of the format is, byte for byte
-
-std::vector<TestEntry> GoldenEntries() {
-  std::vector<TestEntry> entries = {{"", 3, EntryType::kPut, "the empty key"},
-                                    {std::string("\0\x01", 2), 4, EntryType::kPut, ""},
-                                    {"deleted", 9, EntryType::kDelete, ""},
-                                    {"deleted", 2, EntryType::kPut, "before"},
-                                    {"\xff\xff", kMaxSequence, EntryType::kPut, "last"}};
-  for (uint64_t s = 1; s <= 30; ++s) entries.push_back({"versions", s, EntryType::kPut, "v"});
-  for (int i = 0; i < 40; ++i) {
-    entries.push_back(
-        {absl::StrFormat("user%04d", i * 7), 100, EntryType::kPut, absl::StrFormat("value %d", i)});
-  }
-  entries.push_back({"wide", 5, EntryType::kPut, std::string(400, 'w')});
-  return entries;
-}
-
-TableBuilderOptions GoldenOptions(const FilterPolicy* filter) {
-  TableBuilderOptions options;
-  options.filter_policy = filter;
-  options.compression = Compression::kNone;  // Snappy's bytes are its own affair
-  options.block_bytes = 256;
-  options.block_restart_interval = 4;
-  options.file_number = 7;
-  options.db_id = 0x0123456789abcdef;
-  options.creation_seconds = 1700000000;
-  return options;
-}
-
-std::string Dump(const TableReader& table) {
-  std::string out;
-  const TableProperties& p = table.properties();
-  out += absl::StrFormat("entries %d tombstones %d keys %d blocks %d sequences %d..%d\n", p.entries,
-                         p.tombstones, p.distinct_user_keys, p.data_blocks, p.smallest_sequence,
-                         p.largest_sequence);
-  out += absl::StrFormat("comparator %s filter %s %g bits %d probes file %d db %x created %d\n",
-                         p.comparator_name, p.filter_name, p.filter_bits_per_key, p.filter_probes,
-                         p.file_number, p.db_id, p.creation_seconds);
-  if (!p.prefix_extractor_name.empty()) {
-    out += absl::StrFormat("seed %x extractor %s prefixes %d keys in filter %d\n", p.hash_seed,
-                           p.prefix_extractor_name, p.prefixes, table.FilterKeys());
-  }
-  out += absl::StrFormat("filter %s\n", ToHex(table.filter_bytes()));
-  const absl::Status walked = table.ForEachBlock([&](const BlockDescription& block) {
-    out += absl::StrFormat("block at %d: %d bytes, %d entries\n", block.offset, block.stored_bytes,
-                           block.entries);
-    return true;
-  });
-  EXPECT_TRUE(walked.ok()) << walked;
-  const auto it = table.NewIterator({});
-  for (it->SeekToFirst(); it->Valid(); it->Next()) {
-    out += absl::StrFormat("%s@%d%s %s\n", Escape(UserKey(it->key())), TagSequence(Tag(it->key())),
-                           TagType(Tag(it->key())) == 0 ? " deleted" : "", Escape(it->value()));
-  }
-  EXPECT_TRUE(it->status().ok()) << it->status();
-  return out;
-}
-
-std::string ReadTestFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << "cannot read " << path;
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
-
-void CheckGolden(const std::string& name, const TableBuilderOptions& options,
-                 const BuiltTable& built) {
-  const std::string base = std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/" + name;
-  TableReaderOptions reader_options = ReaderOptionsFor(options, built);
-  const char* const rewrite = std::getenv("SIEVEDB_REWRITE");
-  if (rewrite != nullptr && std::string_view(rewrite) == "1") {
-    const auto reader = OpenTable(reader_options, built.bytes);
-    ASSERT_TRUE(reader.ok()) << reader.status();
-    std::ofstream(base + ".sst", std::ios::binary) << built.bytes;
-    std::ofstream(base + ".txt", std::ios::binary) << Dump(**reader);
-  }
-  const std::string bytes = ReadTestFile(base + ".sst");
-  reader_options.file_bytes = bytes.size();
-  reader_options.tail_bytes = 0;
-  const auto reader = OpenTable(reader_options, bytes);
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_TRUE((*reader)->Verify().ok()) << (*reader)->Verify();
-  EXPECT_EQ(Dump(**reader), ReadTestFile(base + ".txt"));
-}
-
-TEST(TableGoldenTest, Version1) {
-  const auto filter = NewBlockedBloomPolicy(10);
-  const TableBuilderOptions options = GoldenOptions(filter.get());
-  std::vector<TestEntry> entries = GoldenEntries();
-  SortEntries(options.order, &entries);
-  const BuiltTable built = BuildTable(options, entries);
-  CheckGolden("table_v1", options, built);
-  // What is built today is the same, up to the properties, which name the version.
-  const std::string golden =
-      ReadTestFile(std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/table_v1.sst");
-  ASSERT_GT(golden.size(), kFooterBytes);
-  const auto footer = DecodeFooter(std::string_view(golden).substr(golden.size() - kFooterBytes),
-                                   golden.size(), "");
-  ASSERT_TRUE(footer.ok()) << footer.status();
-  EXPECT_EQ(ToHex(built.bytes.substr(0, footer->properties.offset)),
-            ToHex(golden.substr(0, footer->properties.offset)));
-}
-
-TEST(TableGoldenTest, Version1SeedAndPrefixes) {
-  const auto filter = NewBlockedBloomPolicy(10);
-  const auto extractor = NewFixedPrefixExtractor(4);
-  TableBuilderOptions options = GoldenOptions(filter.get());
-  options.hash_seed = 0x0fedcba987654321;
-  options.prefix_extractor = extractor.get();
-  std::vector<TestEntry> entries = GoldenEntries();
-  SortEntries(options.order, &entries);
-  CheckGolden("table_v1_prefixes", options, BuildTable(options, entries));
-}
-
-TEST(TableGoldenTest, Version1Snappy) {
-  TableBuilderOptions options = GoldenOptions(nullptr);
-  options.compression = Compression::kSnappy;
-  std::vector<TestEntry> entries = GoldenEntries();
-  SortEntries(options.order, &entries);
-  CheckGolden("table_v1_snappy", options, BuildTable(options, entries));
 }
 
 }  // namespace

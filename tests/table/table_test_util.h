@@ -119,7 +119,8 @@ struct BuiltTable {
 };
 
 inline BuiltTable BuildTable(const TableBuilderOptions& options,
-                             const std::vector<TestEntry>& entries) {
+                             const std::vector<TestEntry>& entries,
+                             const RangeTombstones* tombstones = nullptr) {
   StringSink sink;
   TableBuilder builder(options, &sink);
   for (const TestEntry& entry : entries) {
@@ -127,7 +128,7 @@ inline BuiltTable BuildTable(const TableBuilderOptions& options,
     EXPECT_TRUE(status.ok()) << status;
   }
   EXPECT_EQ(builder.entries(), entries.size());
-  absl::StatusOr<TableSummary> summary = builder.Finish();
+  absl::StatusOr<TableSummary> summary = builder.Finish(tombstones);
   EXPECT_TRUE(summary.ok()) << summary.status();
   return {std::move(sink.bytes), summary.ok() ? *summary : TableSummary()};
 }
