@@ -41,7 +41,8 @@ void Search(const InternalKeyOrder& order, std::string_view bytes, uint64_t data
   const auto index = IndexReader::Decode(order, bytes, data_bytes);
   if (!index.ok()) return;
   const size_t blocks = index->blocks();
-  if (blocks == 0 || index->offset(blocks) != data_bytes) std::abort();
+  // Only a table without data has an index without blocks.
+  if ((blocks == 0) != (data_bytes == 0) || index->offset(blocks) != data_bytes) std::abort();
   for (size_t i = 0; i < blocks; ++i) {
     const std::string separator = index->Separator(i);
     // Separators ascend, so each is found where it is.
