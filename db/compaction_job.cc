@@ -1,7 +1,6 @@
 #include "db/compaction_job.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <optional>
 #include <utility>
@@ -34,49 +33,58 @@ void DeleteTable(const JobContext& context, uint64_t number) {
   context.options->file_system->DeleteFile(TableFileName(context.db_path, number)).IgnoreError();
 }
 
-// Whether a level below the output may hold a user key. Keys are asked for in
-// order, so each level's position only moves forward.
-class LevelsBelow {
+// Whether a run below the output's, of its level or further down, may hold a user key.
+class RunsBelow {
  public:
-  LevelsBelow(const KeyOrder& order, const CompactionPlan* plan, const Version* version)
+  RunsBelow(const KeyOrder& order, const CompactionPlan* plan, const Version* version)
       : order_(order), version_(version) {
     // A flush, or a compaction within level 0, has older tables of level 0 below it.
     unknown_ = plan == nullptr || plan->output_level == 0;
-    if (!unknown_) first_level_ = plan->bottommost ? kNumLevels : plan->output_level + 1;
+    if (unknown_ || plan->bottommost) return;
+    for (int level = plan->output_level; level < kNumLevels; ++level) {
+      for (const Version::Run& run : version->runs(level)) {
+        if (level == plan->output_level && run.number >= plan->output_run) continue;
+        runs_.push_back({level, &run, version->files(level, run)});
+      }
+    }
   }
 
+  // Keys are asked for in order, so each run's position only moves forward.
   bool MayHold(std::string_view user_key) {
     if (unknown_) return true;
-    for (int level = first_level_; level < kNumLevels; ++level) {
-      const absl::Span<const FileRef> files = version_->files(level);
-      size_t& at = positions_[level];
-      while (at < files.size() && order_.Compare(UserKey(files[at]->largest), user_key) < 0) ++at;
-      if (at < files.size() && order_.Compare(UserKey(files[at]->smallest), user_key) <= 0) {
+    for (BelowRun& run : runs_) {
+      absl::Span<const FileRef>& files = run.rest;
+      while (!files.empty() && order_.Compare(UserKey(files.front()->largest), user_key) < 0) {
+        files.remove_prefix(1);
+      }
+      if (!files.empty() && order_.Compare(UserKey(files.front()->smallest), user_key) <= 0) {
         return true;
       }
     }
     return false;
   }
 
-  // Whether it may hold a key of [begin, end).
+  // Whether it may hold a key of [begin, end), which may lie anywhere.
   bool MayHoldIn(std::string_view begin, std::string_view end) const {
     if (unknown_) return true;
-    for (int level = first_level_; level < kNumLevels; ++level) {
-      const auto [first, last] = version_->OverlappingRange(level, &begin, &end);
-      if (first < last &&
-          order_.Compare(UserKey(version_->files(level)[first]->smallest), end) < 0) {
-        return true;
-      }
-    }
-    return false;
+    return std::any_of(runs_.begin(), runs_.end(), [&](const BelowRun& below) {
+      const auto [first, last] = version_->OverlappingRange(below.level, *below.run, &begin, &end);
+      return first < last &&
+             order_.Compare(UserKey(version_->files(below.level)[first]->smallest), end) < 0;
+    });
   }
 
  private:
+  struct BelowRun {
+    int level;
+    const Version::Run* run;
+    absl::Span<const FileRef> rest;  // that is not passed yet
+  };
+
   const KeyOrder order_;
   const Version* const version_;
   bool unknown_ = false;
-  int first_level_ = kNumLevels;
-  std::array<size_t, kNumLevels> positions_{};
+  std::vector<BelowRun> runs_;
 };
 
 // Decides where an output ends.
@@ -272,21 +280,21 @@ absl::StatusOr<JobOutput> RunJob(const JobContext& context, InternalIterator* in
                                  const Version* version, const JobFilters& filters,
                                  const JobPart& part, const RangeTombstones* tombstones) {
   assert(plan == nullptr || version != nullptr);
-  LevelsBelow below(context.order.user(), plan, version);
-  RefPtr<const RangeTombstones> needed;  // kept refers to them
-  RefPtr<const RangeTombstones> kept;    // those of this part
+  RunsBelow below(context.order.user(), plan, version);
+  RefPtr<const RangeTombstones> within;  // those of this part; kept refers to them
+  RefPtr<const RangeTombstones> kept;
   if (tombstones != nullptr) {
-    // In the oldest stripe all that they hide of the input is dropped with it.
-    const uint64_t oldest = snapshots.empty() ? kMaxSequence : snapshots.front();
-    needed = tombstones->Keep([&](const RangeTombstones::Fragment& fragment, uint64_t sequence) {
-      return sequence > oldest || below.MayHoldIn(fragment.begin, fragment.end);
-    });
     std::string_view begin;
     std::string_view end;
     if (part.begin != nullptr) begin = *part.begin;
     if (part.end != nullptr) end = *part.end;
-    kept = needed->Clip(part.begin == nullptr ? nullptr : &begin,
-                        part.end == nullptr ? nullptr : &end);
+    within = tombstones->Clip(part.begin == nullptr ? nullptr : &begin,
+                              part.end == nullptr ? nullptr : &end);
+    // In the oldest stripe all that they hide of the input is dropped with it.
+    const uint64_t oldest = snapshots.empty() ? kMaxSequence : snapshots.front();
+    kept = within->Keep([&](const RangeTombstones::Fragment& fragment, uint64_t sequence) {
+      return sequence > oldest || below.MayHoldIn(fragment.begin, fragment.end);
+    });
   }
   CompactionIterator entries(
       context.order, input, std::move(snapshots),
@@ -322,54 +330,18 @@ absl::StatusOr<RefPtr<const RangeTombstones>> PlanRangeTombstones(
 
 namespace {
 
-// The files but for those that tombstones hide all of, from all who see any of it.
-std::vector<FileRef> NotCovered(const std::vector<FileRef>& files,
-                                const RangeTombstones* tombstones,
-                                const std::vector<uint64_t>& snapshots) {
-  if (tombstones == nullptr) return files;
-  std::vector<FileRef> left;
-  for (const FileRef& file : files) {
-    const auto oldest_that_sees =
-        std::lower_bound(snapshots.begin(), snapshots.end(), file->smallest_sequence);
-    const auto hides = [&](uint64_t sequence) {
-      return sequence > file->largest_sequence &&
-             (oldest_that_sees == snapshots.end() || sequence <= *oldest_that_sees);
-    };
-    if (!tombstones->CoversAll(UserKey(file->smallest), UserKey(file->largest),
-                               !file->largest_is_outside(), hides)) {
-      left.push_back(file);
-    }
-  }
-  return left;
+// Whether tombstones hide all of file from all who see any of it.
+bool IsCovered(const FileMeta& file, const RangeTombstones& tombstones,
+               const std::vector<uint64_t>& snapshots) {
+  const auto oldest_that_sees =
+      std::lower_bound(snapshots.begin(), snapshots.end(), file.smallest_sequence);
+  const auto hides = [&](uint64_t sequence) {
+    return sequence > file.largest_sequence &&
+           (oldest_that_sees == snapshots.end() || sequence <= *oldest_that_sees);
+  };
+  return tombstones.CoversAll(UserKey(file.smallest), UserKey(file.largest),
+                              !file.largest_is_outside(), hides);
 }
-
-// A RunIterator over files that it owns.
-class OwnedRunIterator final : public InternalIterator {
- public:
-  OwnedRunIterator(const JobContext& context, std::vector<FileRef> files)
-      : files_(std::move(files)),
-        entries_(NewRunIterator(context.order, {absl::MakeConstSpan(files_), nullptr, {}},
-                                context.opener, ReadOptions(), /*for_compaction=*/true)) {}
-
-  bool Valid() const override { return entries_->Valid(); }
-  void SeekToFirst() override { entries_->SeekToFirst(); }
-  void SeekToLast() override { entries_->SeekToLast(); }
-  void Seek(std::string_view internal_key) override { entries_->Seek(internal_key); }
-  void SeekForPrev(std::string_view internal_key) override { entries_->SeekForPrev(internal_key); }
-  void Next() override { entries_->Next(); }
-  bool NextKey(std::string_view* key) override { return entries_->NextKey(key); }
-  void Prev() override { entries_->Prev(); }
-  std::string_view key() const override { return entries_->key(); }
-  std::string_view value() const override { return entries_->value(); }
-  absl::Status status() const override { return entries_->status(); }
-  void AllowDeferral() override { entries_->AllowDeferral(); }
-  bool deferred() const override { return entries_->deferred(); }
-  void Resolve() override { entries_->Resolve(); }
-
- private:
-  const std::vector<FileRef> files_;
-  const std::unique_ptr<InternalIterator> entries_;
-};
 
 }  // namespace
 
@@ -378,26 +350,27 @@ absl::StatusOr<std::unique_ptr<InternalIterator>> NewPlanInput(
     const std::vector<uint64_t>& snapshots) {
   const ReadOptions options;
   std::vector<std::unique_ptr<InternalIterator>> children;
-  const auto append_run = [&](const std::vector<FileRef>& files) {
-    if (files.empty()) return;
-    if (tombstones != nullptr) {
-      std::vector<FileRef> left = NotCovered(files, tombstones, snapshots);
-      if (left.empty()) return;
-      children.push_back(std::make_unique<OwnedRunIterator>(context, std::move(left)));
-      return;
-    }
-    children.push_back(NewRunIterator(context.order, {absl::MakeConstSpan(files), nullptr, {}},
-                                      context.opener, options, /*for_compaction=*/true));
-  };
-  if (plan.input_level == 0) {
-    for (const FileRef& file : NotCovered(plan.inputs, tombstones, snapshots)) {
-      SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, context.opener->Get(*file));
+  const auto append = [&](absl::Span<const FileRef> run) -> absl::Status {
+    if (run.size() == 1) {
+      SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, context.opener->Get(*run.front()));
       children.push_back(table->NewIterator(options, /*for_compaction=*/true));
+    } else if (!run.empty()) {
+      children.push_back(NewRunIterator(context.order, {run, nullptr, {}}, context.opener, options,
+                                        /*for_compaction=*/true));
     }
-  } else {
-    append_run(plan.inputs);
+    return absl::OkStatus();
+  };
+  for (const auto* files : {&plan.inputs, &plan.output_inputs}) {
+    for (const absl::Span<const FileRef> run : SplitRuns(context.order.user(), *files)) {
+      size_t begin = 0;
+      for (size_t i = 0; i < run.size(); ++i) {
+        if (tombstones == nullptr || !IsCovered(*run[i], *tombstones, snapshots)) continue;
+        SIEVEDB_RETURN_IF_ERROR(append(run.subspan(begin, i - begin)));
+        begin = i + 1;
+      }
+      SIEVEDB_RETURN_IF_ERROR(append(run.subspan(begin)));
+    }
   }
-  append_run(plan.output_inputs);
   if (children.size() == 1) return std::move(children.front());
   return NewMergingIterator(context.order, std::move(children));
 }

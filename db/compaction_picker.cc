@@ -60,8 +60,7 @@ class Picker {
   Range RangeOf(absl::Span<const FileRef> files) const;
   void Extend(Range* range, absl::Span<const FileRef> files) const;
   bool Overlap(int level, const Range& range) const {
-    const auto [first, last] = version_.OverlappingRange(level, &range.smallest, &range.largest);
-    return first < last;
+    return version_.Overlaps(level, range.smallest, range.largest);
   }
   void Grow(CompactionPlan* plan) const;
   bool IsBottommost(int output_level, const Range& range) const;
@@ -94,8 +93,7 @@ Range Picker::RangeOf(absl::Span<const FileRef> files) const {
 
 uint64_t Picker::OverlapBytes(int level, const Range& range) const {
   if (level >= kNumLevels) return 0;
-  const auto [first, last] = version_.OverlappingRange(level, &range.smallest, &range.largest);
-  return TotalBytes(version_.files(level).subspan(first, last - first));
+  return version_.OverlapBytes(level, range.smallest, range.largest);
 }
 
 bool Picker::IsOutputOfOther(int level, const std::string_view* smallest,
@@ -136,9 +134,10 @@ void Picker::Grow(CompactionPlan* plan) const {
       version_.Overlapping(plan->input_level, &range.smallest, &range.largest);
   if (more.size() <= plan->inputs.size() || AnyBusy(more)) return;
   const Range more_range = RangeOf(more);
-  const auto [first, last] =
-      version_.OverlappingRange(plan->output_level, &more_range.smallest, &more_range.largest);
-  if (last - first != plan->output_inputs.size()) return;
+  if (version_.Overlapping(plan->output_level, &more_range.smallest, &more_range.largest).size() !=
+      plan->output_inputs.size()) {
+    return;
+  }
   if (TotalBytes(more) + TotalBytes(plan->output_inputs) >
       kMaxInputFiles * options_.target_file_bytes) {
     return;
@@ -196,6 +195,7 @@ std::optional<CompactionPlan> Picker::Complete(int input_level, int output_level
   if (output_level > 0 && output_level + 1 < kNumLevels) {
     plan.grandparents = version_.Overlapping(output_level + 1, &range.smallest, &range.largest);
   }
+  plan.output_run = version_.OldestRun(output_level);
   plan.bottommost = IsBottommost(output_level, range);
   plan.trivial_move = CanMove(plan, manual);
   plan.smallest = std::string(range.smallest);
@@ -268,6 +268,22 @@ std::optional<CompactionPlan> Picker::PickSorted(int level) const {
 
 uint64_t CompactionPlan::InputBytes() const {
   return TotalBytes(inputs) + TotalBytes(output_inputs);
+}
+
+std::vector<absl::Span<const FileRef>> SplitRuns(const KeyOrder& order,
+                                                 absl::Span<const FileRef> files) {
+  std::vector<absl::Span<const FileRef>> runs;
+  for (size_t begin = 0; begin < files.size();) {
+    size_t end = begin + 1;
+    for (; end < files.size(); ++end) {
+      const FileMeta& before = *files[end - 1];
+      const int r = order.Compare(UserKey(before.largest), SmallestUserKey(files[end]));
+      if (r > 0 || (r == 0 && !before.largest_is_outside())) break;
+    }
+    runs.push_back(files.subspan(begin, end - begin));
+    begin = end;
+  }
+  return runs;
 }
 
 LevelTargets ComputeLevelTargets(const Options& options, const Version& version) {

@@ -18,12 +18,13 @@ namespace sievedb {
 struct CompactionPlan {
   int input_level = 0;
   int output_level = 0;
-  std::vector<FileRef> inputs;         // of input_level; level 0: newest first
-  std::vector<FileRef> output_inputs;  // of output_level, those that overlap
+  std::vector<FileRef> inputs;         // of input_level, run by run, newest first
+  std::vector<FileRef> output_inputs;  // of output_level, those that overlap, run by run
+  uint64_t output_run = 0;             // that the outputs belong to (Version::Run::number)
   std::vector<FileRef> grandparents;   // of output_level + 1: outputs are cut where
                                        // they would overlap too much of it
   bool trivial_move = false;           // inputs change level as they are
-  bool bottommost = false;             // nothing below output_level overlaps
+  bool bottommost = false;             // nothing below the outputs' run overlaps
   double score = 0;
   std::string reason;  // for LOG: "level 0 has 4 files", …
 
@@ -31,6 +32,11 @@ struct CompactionPlan {
   std::string largest;
   uint64_t InputBytes() const;
 };
+
+// Cuts tables where one does not begin after the one before it: each piece is a sorted
+// run, or a part of one.
+std::vector<absl::Span<const FileRef>> SplitRuns(const KeyOrder& order,
+                                                 absl::Span<const FileRef> files);
 
 // Compactions that are running: their tables, and where their outputs will be.
 struct CompactionsInProgress {

@@ -316,7 +316,8 @@ absl::Status DBImpl::MoveTables(const CompactionPlan& plan) {
   for (const FileRef& file : plan.inputs) {
     edit.removed_files.emplace_back(plan.input_level, file->number);
     // The table is the same one, open and all; its description does not change.
-    edit.added_files.emplace_back(plan.output_level, std::const_pointer_cast<FileMeta>(file));
+    edit.added_files.emplace_back(plan.output_level, std::const_pointer_cast<FileMeta>(file),
+                                  plan.output_run);
   }
   SIEVEDB_RETURN_IF_ERROR(ApplyEdit(&edit));
   Count(statistics_, Counter::kTrivialMoves, plan.inputs.size());
@@ -336,7 +337,9 @@ absl::Status DBImpl::MergeTables(const CompactionPlan& plan, const Version& vers
   for (const FileRef& file : plan.output_inputs) {
     edit.removed_files.emplace_back(plan.output_level, file->number);
   }
-  for (const auto& file : output.files) edit.added_files.emplace_back(plan.output_level, file);
+  for (const auto& file : output.files) {
+    edit.added_files.emplace_back(plan.output_level, file, plan.output_run);
+  }
   SIEVEDB_RETURN_IF_ERROR(ApplyEdit(&edit));
   event->output_files = static_cast<int>(output.files.size());
   event->bytes_out = output.bytes_written;

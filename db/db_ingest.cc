@@ -144,9 +144,11 @@ absl::Status DBImpl::AddToVersion(ExternalTables* tables, IngestEvent* event) {
       place.largest = std::string(UserKey(table.file->largest));
       place.output_level =
           PickLevelForNewest(options_, *version, running_, place.smallest, place.largest);
+      // It overlaps nothing of the level, and may be a part of any run.
+      place.output_run = version->OldestRun(place.output_level);
       place.input_level = place.output_level;
       place.inputs.push_back(table.file);
-      edit.added_files.emplace_back(place.output_level, table.file);
+      edit.added_files.emplace_back(place.output_level, table.file, place.output_run);
       event->tables.push_back({table.external_path, table.file->number, place.output_level,
                                table.file->file_bytes, table.file->entries});
       places.push_back(std::move(place));

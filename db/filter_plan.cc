@@ -81,17 +81,23 @@ double HeatOf(const FileMeta& file) {
   return file.filter_heat.absent.load(std::memory_order_relaxed);
 }
 
-// Lookups of absent keys that the tree saw of late: each comes to one table of a level at
-// most, and to several of level 0.
+// Calls fn(level, run, tables) for each run of a version, in the order of version.files.
+template <typename Fn>
+void ForEachRun(const Version& version, Fn fn) {
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const Version::Run& run : version.runs(level)) fn(level, run, version.files(level, run));
+  }
+}
+
+// Lookups of absent keys that the tree saw of late: each comes to one table of a run at
+// most.
 double LookupsOfLate(const Version& version) {
   double most = 0;
-  for (int level = 0; level < kNumLevels; ++level) {
+  ForEachRun(version, [&](int, const Version::Run&, absl::Span<const FileRef> tables) {
     double sum = 0;
-    for (const FileRef& file : version.files(level)) {
-      sum = level == 0 ? std::max(sum, HeatOf(*file)) : sum + HeatOf(*file);
-    }
+    for (const FileRef& file : tables) sum += HeatOf(*file);
     most = std::max(most, sum);
-  }
+  });
   return most;
 }
 
@@ -114,9 +120,9 @@ class AskedEstimate {
   const double counted_;
 };
 
-double LevelKeys(const Version& version, int level) {
+double TotalKeys(absl::Span<const FileRef> tables) {
   double keys = 0;
-  for (const FileRef& file : version.files(level)) keys += FilterKeys(*file);
+  for (const FileRef& file : tables) keys += FilterKeys(*file);
   return keys;
 }
 
@@ -168,14 +174,15 @@ TableBits PlanTableBits(const Options& options, const Version& version) {
   const AskedEstimate asked(options, LookupsOfLate(version));
   std::vector<FilterShare> shares;
   double total = 0;
-  for (int level = 0; level < kNumLevels; ++level) {
-    const double level_keys = LevelKeys(version, level);
-    total += level_keys;
-    for (const FileRef& file : version.files(level)) {
+  ForEachRun(version, [&](int, const Version::Run&, absl::Span<const FileRef> tables) {
+    const double run_keys = TotalKeys(tables);
+    total += run_keys;
+    for (const FileRef& file : tables) {
       const double keys = FilterKeys(*file);
-      shares.push_back({keys, asked(HeatOf(*file), level == 0 ? 1 : keys / level_keys)});
+      // Of one run of no keys: nothing is planned for it.
+      shares.push_back({keys, asked(HeatOf(*file), run_keys > 0 ? keys / run_keys : 0)});
     }
-  }
+  });
   const double budget = BudgetPerKey(options, FilterContext(), static_cast<uint64_t>(total));
   const std::vector<double> bits = PlanShares(absl::MakeConstSpan(shares), budget);
   auto next = bits.begin();
@@ -188,18 +195,18 @@ TableBits PlanTableBits(const Options& options, const Version& version) {
 void UpdateFilterHeat(const Version& version) {
   std::vector<std::pair<FilterHeat*, double>> news;
   double lookups = 0;
-  for (int level = 0; level < kNumLevels; ++level) {
+  ForEachRun(version, [&](int, const Version::Run&, absl::Span<const FileRef> tables) {
     double sum = 0;
-    for (const FileRef& file : version.files(level)) {
+    for (const FileRef& file : tables) {
       FilterHeat& heat = file->filter_heat;
       const double now = file->filter_tally.Sum().Absent();
       const double more = now - heat.counted;
       heat.counted = now;
       news.emplace_back(&heat, more);
-      sum = level == 0 ? std::max(sum, more) : sum + more;
+      sum += more;
     }
     lookups = std::max(lookups, sum);
-  }
+  });
   const double fade = std::exp2(-lookups / kHeatHalfLife);
   for (const auto& [heat, more] : news) {
     heat->absent.store(heat->absent.load(std::memory_order_relaxed) * fade + more,
@@ -224,11 +231,15 @@ JobFilters::JobFilters(const Options& options, const Version& version, const Com
 }
 
 void JobFilters::CutSegments(const CompactionPlan& plan) {
-  // Tables of the output level do not overlap, but those of level 0 do.
+  // Those of one run do not overlap: the largest there is.
   const std::vector<FileRef>& base =
       !plan.output_inputs.empty() || plan.input_level == 0 ? plan.output_inputs : plan.inputs;
   if (plan.output_level > 0) {
-    for (const FileRef& file : base) segments_.push_back({file.get(), 0, 0, 0});
+    absl::Span<const FileRef> largest_run;
+    for (const auto& run : SplitRuns(version_->order().user(), base)) {
+      if (TotalKeys(run) > TotalKeys(largest_run) || largest_run.empty()) largest_run = run;
+    }
+    for (const FileRef& file : largest_run) segments_.push_back({file.get(), 0, 0, 0});
   }
   if (segments_.empty()) segments_.push_back({});
   std::string_view smallest;
@@ -290,7 +301,8 @@ double JobFilters::HeatBetween(std::string_view begin, std::string_view end) con
   if (level == 0) return LookupsOfLate(*version_);
   const std::string_view first = UserKey(begin);
   const std::string_view last = UserKey(end);
-  const auto [from, to] = version_->OverlappingRange(level, &first, &last);
+  const auto [from, to] =
+      version_->OverlappingRange(level, version_->runs(level).back(), &first, &last);
   double heat = 0;
   for (size_t i = from; i < to; ++i) {
     const FileMeta& file = *version_->files(level)[i];
@@ -307,36 +319,36 @@ void JobFilters::PlanBits(const Options& options, const CompactionPlan* plan) {
       for (const FileRef& file : *files) gone.insert(file.get());
     }
   }
-  std::array<double, kNumLevels> keys{};
-  double others_bits = 0;
-  double total = 0;
   double written = 0;
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileRef& file : version.files(level)) {
-      if (gone.contains(file.get())) continue;
-      keys[static_cast<size_t>(level)] += FilterKeys(*file);
-      others_bits += FilterBits(options, *file);
-    }
-  }
   for (const Segment& segment : segments_) written += segment.keys;
-  keys[static_cast<size_t>(context_.level)] += written;
-  for (const double n : keys) total += n;
   if (written <= 0) return;
 
-  // A table of level 0 is a run of its own, others are a part of their level's.
+  // Those first that the job writes: in level 0 a run of their own, further down a part
+  // of the output's run.
   const AskedEstimate asked(options, LookupsOfLate(version));
-  const auto share = [&](int level, double n, double heat) {
-    return FilterShare{n, asked(heat, level == 0 ? 1 : n / keys[static_cast<size_t>(level)])};
-  };
-  std::vector<FilterShare> shares;
-  for (const Segment& segment : segments_) {
-    shares.push_back(share(context_.level, segment.keys, segment.heat));
-  }
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileRef& file : version.files(level)) {
+  std::vector<FilterShare> shares(segments_.size());
+  double output_run_keys = written;
+  double others_bits = 0;
+  double total = written;
+  ForEachRun(version, [&](int level, const Version::Run& run, absl::Span<const FileRef> tables) {
+    double run_keys = 0;
+    for (const FileRef& file : tables) {
       if (gone.contains(file.get())) continue;
-      shares.push_back(share(level, FilterKeys(*file), sievedb::HeatOf(*file)));
+      run_keys += FilterKeys(*file);
+      others_bits += FilterBits(options, *file);
     }
+    total += run_keys;
+    if (level > 0 && level == context_.level && run.number == plan->output_run) {
+      output_run_keys = run_keys += written;
+    }
+    for (const FileRef& file : tables) {
+      if (gone.contains(file.get())) continue;
+      const double n = FilterKeys(*file);
+      shares.push_back({n, asked(sievedb::HeatOf(*file), run_keys > 0 ? n / run_keys : 0)});
+    }
+  });
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    shares[i] = {segments_[i].keys, asked(segments_[i].heat, segments_[i].keys / output_run_keys)};
   }
   const double budget = BudgetPerKey(options, context_, static_cast<uint64_t>(total));
   std::vector<double> bits = PlanShares(absl::MakeConstSpan(shares), budget);

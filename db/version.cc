@@ -42,17 +42,11 @@ std::string Version::SharedPrefix() const {
     const auto differ = std::mismatch(shared.begin(), shared.begin() + n, key.begin());
     shared = shared.substr(0, static_cast<size_t>(differ.first - shared.begin()));
   };
-  for (int level = 0; level < kNumLevels; ++level) {
-    const std::vector<FileRef>& files = levels_[level].files;
-    if (level == 0) {
-      for (const FileRef& file : files) {
-        include(SmallestUserKey(file));
-        include(LargestUserKey(file));
-      }
-    } else if (!files.empty()) {
-      // What the ends of a sorted level share, all between them share.
-      include(SmallestUserKey(files.front()));
-      include(LargestUserKey(files.back()));
+  for (const Level& level : levels_) {
+    for (const Run& run : level.runs) {
+      // What the ends of a run share, all between them share.
+      include(SmallestUserKey(level.files[run.begin]));
+      include(LargestUserKey(level.files[run.end - 1]));
     }
   }
   return std::string(shared);
@@ -64,25 +58,29 @@ void Version::FinishLevels() {
   prefix_word_ = order.Word(prefix_);
   if (prefix_.size() > 8) prefix_end_ = LoadWord(prefix_.data() + prefix_.size() - 8);
   prefix_mask_ = prefix_.size() >= 8 ? ~uint64_t{0} : ~(~uint64_t{0} >> (8 * prefix_.size()));
-  for (int level = kNumLevels - 1; level > 0; --level) {
-    if (levels_[level].files.empty()) continue;
-    first_sorted_level_ = level;
-    deepest_level_ = std::max(deepest_level_, level);
-  }
   for (Level& level : levels_) {
     const size_t n = level.files.size();
     level.smallest_words.reserve(n);
     level.largest_words.reserve(n);
-    level.runs = std::make_unique<Run[]>(n);
+    level.slots = std::make_unique<Slot[]>(n);
     for (size_t i = 0; i < n; ++i) {
       const FileRef& file = level.files[i];
       level.smallest_words.push_back(order.Word(SmallestUserKey(file), prefix_.size()));
       level.largest_words.push_back(order.Word(LargestUserKey(file), prefix_.size()));
-      level.runs[i].file = file.get();
-      level.runs[i].table.store(file->table.load(std::memory_order_acquire),
-                                std::memory_order_release);
+      level.slots[i].file = file.get();
+      level.slots[i].table.store(file->table.load(std::memory_order_acquire),
+                                 std::memory_order_release);
       level.bytes += file->file_bytes;
       has_range_tombstones_ |= file->range_tombstones != 0;
+    }
+  }
+  for (int l = 1; l < kNumLevels; ++l) {
+    const Level& level = levels_[l];
+    for (const Run& run : level.runs) {
+      searched_runs_.push_back({level.smallest_words.data() + run.begin,
+                                level.largest_words.data() + run.begin,
+                                level.slots.get() + run.begin, run.end - run.begin, l, run.begin});
+      deepest_level_ = l;
     }
   }
 }
@@ -121,31 +119,30 @@ void Version::FindCandidates(const Lookup& lookup, Candidates* to) const {
     if (!HasPrefix(lookup)) return;
     word = order_.user().Word(key, prefix_.size());
   }
-  const auto add = [&](const Run& run, int level) {
-    const TableReader* table = run.OpenTable();
+  const auto add = [&](const Slot& slot, int level) {
+    const TableReader* table = slot.OpenTable();
     if (table != nullptr) [[likely]]
       table->PrefetchFilter(table->HashOf(lookup));
-    to->push_back({&run, table, level});
+    to->push_back({&slot, table, level});
   };
   const Level& level0 = levels_[0];
   for (size_t i = 0; i < level0.files.size(); ++i) {
-    if (Covers(level0, i, key, word)) add(level0.runs[i], 0);
+    if (Covers(level0, i, key, word)) add(level0.slots[i], 0);
   }
-  for (int l = first_sorted_level_; l <= deepest_level_; ++l) {
-    const Level& level = levels_[l];
-    const size_t n = level.files.size();
-    size_t i = CountBelow(level.largest_words.data(), n, word);
+  for (const SearchedRun& run : searched_runs_) {
+    const size_t n = run.size;
+    size_t i = CountBelow(run.largest_words, n, word);
     if (i == n) continue;
-    if (level.largest_words[i] == word) [[unlikely]] {
-      i = FindFileByWord(order_.user(), LevelRun(l, 0, n), key, word);
+    if (run.largest_words[i] == word) [[unlikely]] {
+      i = FindFileByWord(order_.user(), Tables(run.level, run.begin, run.begin + n), key, word);
       if (i == n) continue;
     }
-    if (word < level.smallest_words[i]) continue;
-    if (word == level.smallest_words[i] &&
-        order_.user().Compare(key, SmallestUserKey(level.files[i])) < 0) [[unlikely]] {
+    if (word < run.smallest_words[i]) continue;
+    if (word == run.smallest_words[i] &&
+        order_.user().Compare(key, UserKey(run.slots[i].file->smallest)) < 0) [[unlikely]] {
       continue;
     }
-    add(level.runs[i], l);
+    add(run.slots[i], run.level);
   }
 }
 
@@ -154,7 +151,7 @@ void Version::CountAnswer(const Candidate& candidate, const Lookup& lookup,
   if (lookup.statistics != nullptr && candidate.table->filter() != nullptr) {
     lookup.statistics->AddFilterAnswer(candidate.level, answer);
   }
-  const FileMeta& file = *candidate.run->file;
+  const FileMeta& file = *candidate.slot->file;
   // A key that was written after the lookup's snapshot is in the filter and is not
   // found: that is no mistake of the filter's.
   if (lookup.sequence < file.largest_sequence) return;
@@ -188,10 +185,10 @@ absl::Status Version::CutAtRangeTombstone(const Lookup& lookup, bool may_open,
   for (size_t i = 0; i < to->size(); ++i) {
     Candidate& candidate = (*to)[i];
     if (candidate.table == nullptr) [[unlikely]] {
-      if (candidate.run->file->range_tombstones == 0) continue;
+      if (candidate.slot->file->range_tombstones == 0) continue;
       if (!may_open) break;
       SIEVEDB_ASSIGN_OR_RETURN(candidate.table,
-                               OpenForRead(opener_, *candidate.run->file, lookup.options));
+                               OpenForRead(opener_, *candidate.slot->file, lookup.options));
     }
     const RangeTombstones* const tombstones = candidate.table->range_tombstones();
     if (tombstones == nullptr || tombstones->Covering(lookup.user_key, lookup.sequence) == 0) {
@@ -210,7 +207,7 @@ absl::Status Version::Get(Candidates* candidates, Lookup* lookup) const {
   for (Candidate& candidate : *candidates) {
     if (candidate.table == nullptr) [[unlikely]] {
       SIEVEDB_ASSIGN_OR_RETURN(candidate.table,
-                               OpenForRead(opener_, *candidate.run->file, lookup->options));
+                               OpenForRead(opener_, *candidate.slot->file, lookup->options));
     }
     if (RuledOut(candidate, *lookup)) continue;
     SIEVEDB_RETURN_IF_ERROR(GetFrom(candidate, nullptr, lookup));
@@ -261,7 +258,7 @@ void Version::MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> stat
       Candidate& candidate = way.candidates[way.next++];
       if (candidate.table == nullptr) [[unlikely]] {
         absl::StatusOr<const TableReader*> table =
-            OpenForRead(opener_, *candidate.run->file, lookups[i].options);
+            OpenForRead(opener_, *candidate.slot->file, lookups[i].options);
         statuses[i] = table.status();
         if (!table.ok()) continue;
         candidate.table = *table;
@@ -291,7 +288,7 @@ bool Version::MayContain(const Lookup& lookup) const {
   return false;
 }
 
-SortedRun Version::LevelRun(int level, size_t begin, size_t end) const {
+SortedRun Version::Tables(int level, size_t begin, size_t end) const {
   const Level& l = levels_[level];
   return {absl::MakeConstSpan(l.files).subspan(begin, end - begin),
           order_.user().has_words() ? l.largest_words.data() + begin : nullptr, prefix_,
@@ -315,39 +312,31 @@ absl::Status Version::AppendIterators(const ReadOptions& options, const std::str
                                       std::vector<std::unique_ptr<InternalIterator>>* to,
                                       const PrefixScope* scope, RangeTombstoneStack* stack) const {
   const KeyOrder& order = order_.user();
-  const auto append_run = [&](int level, size_t first, size_t last) -> absl::Status {
-    const SortedRun run = LevelRun(level, first, last);
-    std::unique_ptr<InternalIterator> entries =
-        scope == nullptr ? NewRunIterator(order_, run, opener_, options)
-                         : NewPrefixRunIterator(order_, run, opener_, options, scope);
-    if (stack != nullptr) {
-      SIEVEDB_ASSIGN_OR_RETURN(RangeTombstoneStack::Run lists, RangeTombstonesOf(run, options));
-      entries = stack->Hide(std::move(lists), std::move(entries));
-    }
-    to->push_back(std::move(entries));
-    return absl::OkStatus();
-  };
-  for (size_t i = 0; i < levels_[0].files.size(); ++i) {
-    const FileRef& file = levels_[0].files[i];
-    if (lower != nullptr && order.Compare(LargestUserKey(file), *lower) < 0) continue;
-    if (upper != nullptr && order.Compare(SmallestUserKey(file), *upper) >= 0) continue;
-    SIEVEDB_RETURN_IF_ERROR(append_run(0, i, i + 1));
-  }
   std::string_view begin;
   std::string_view end;
   if (lower != nullptr) begin = *lower;
   if (upper != nullptr) end = *upper;
-  for (int level = 1; level < kNumLevels; ++level) {
-    const std::vector<FileRef>& files = levels_[level].files;
-    if (files.empty()) continue;
-    auto [first, last] = OverlappingRange(level, lower == nullptr ? nullptr : &begin,
-                                          upper == nullptr ? nullptr : &end);
-    // The upper bound itself is not wanted.
-    if (first < last && upper != nullptr &&
-        order.Compare(SmallestUserKey(files[last - 1]), end) >= 0) {
-      --last;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const Run& run : levels_[level].runs) {
+      auto [first, last] = OverlappingRange(level, run, lower == nullptr ? nullptr : &begin,
+                                            upper == nullptr ? nullptr : &end);
+      // The upper bound itself is not wanted.
+      if (first < last && upper != nullptr &&
+          order.Compare(SmallestUserKey(levels_[level].files[last - 1]), end) >= 0) {
+        --last;
+      }
+      if (first == last) continue;
+      const SortedRun tables = Tables(level, first, last);
+      std::unique_ptr<InternalIterator> entries =
+          scope == nullptr ? NewRunIterator(order_, tables, opener_, options)
+                           : NewPrefixRunIterator(order_, tables, opener_, options, scope);
+      if (stack != nullptr) {
+        SIEVEDB_ASSIGN_OR_RETURN(RangeTombstoneStack::Run lists,
+                                 RangeTombstonesOf(tables, options));
+        entries = stack->Hide(std::move(lists), std::move(entries));
+      }
+      to->push_back(std::move(entries));
     }
-    if (first < last) SIEVEDB_RETURN_IF_ERROR(append_run(level, first, last));
   }
   return absl::OkStatus();
 }
@@ -356,30 +345,69 @@ absl::Status Version::AppendIterators(const ReadOptions& options, const std::str
 
 int Version::DeepestLevel() const { return deepest_level_; }
 
-std::pair<size_t, size_t> Version::OverlappingRange(int level, const std::string_view* begin,
+std::pair<size_t, size_t> Version::OverlappingRange(int level, const Run& run,
+                                                    const std::string_view* begin,
                                                     const std::string_view* end) const {
-  assert(level >= 1);
-  const std::vector<FileRef>& files = levels_[level].files;
-  const size_t first =
-      begin == nullptr ? 0 : FindFile(order_.user(), LevelRun(level, 0, files.size()), *begin);
-  size_t last = files.size();
+  const SortedRun tables = Tables(level, run.begin, run.end);
+  const size_t n = tables.files.size();
+  const size_t first = begin == nullptr ? 0 : FindFile(order_.user(), tables, *begin);
+  size_t last = n;
   if (end != nullptr) {
-    last = FindFile(order_.user(), LevelRun(level, 0, files.size()), *end);
-    if (last < files.size() && order_.user().Compare(SmallestUserKey(files[last]), *end) <= 0) {
-      ++last;
-    }
+    last = FindFile(order_.user(), tables, *end);
+    if (last < n && order_.user().Compare(SmallestUserKey(tables.files[last]), *end) <= 0) ++last;
   }
-  return {first, std::max(first, last)};
+  return {run.begin + first, run.begin + std::max(first, last)};
+}
+
+bool Version::Overlaps(int level, std::string_view begin, std::string_view end) const {
+  const absl::Span<const Run> all = runs(level);
+  return std::any_of(all.begin(), all.end(), [&](const Run& run) {
+    const auto [first, last] = OverlappingRange(level, run, &begin, &end);
+    return first < last;
+  });
+}
+
+uint64_t Version::OverlapBytes(int level, std::string_view begin, std::string_view end) const {
+  uint64_t bytes = 0;
+  for (const Run& run : runs(level)) {
+    const auto [first, last] = OverlappingRange(level, run, &begin, &end);
+    for (size_t i = first; i < last; ++i) bytes += files(level)[i]->file_bytes;
+  }
+  return bytes;
 }
 
 std::vector<FileRef> Version::Overlapping(int level, const std::string_view* begin,
                                           const std::string_view* end) const {
-  const std::vector<FileRef>& files = levels_[level].files;
-  if (level > 0) {
-    const auto [first, last] = OverlappingRange(level, begin, end);
-    return {files.begin() + static_cast<std::ptrdiff_t>(first),
-            files.begin() + static_cast<std::ptrdiff_t>(last)};
+  return level == 0 ? OverlappingInLevel0(begin, end) : OverlappingInRuns(level, begin, end);
+}
+
+std::vector<FileRef> Version::OverlappingInRuns(int level, const std::string_view* begin,
+                                                const std::string_view* end) const {
+  const KeyOrder& order = order_.user();
+  std::vector<FileRef> result;
+  std::string_view from;
+  std::string_view to;
+  if (begin != nullptr) from = *begin;
+  if (end != nullptr) to = *end;
+  for (const Run& run : runs(level)) {
+    const auto [first, last] = OverlappingRange(level, run, begin == nullptr ? nullptr : &from,
+                                                end == nullptr ? nullptr : &to);
+    if (first == last) continue;
+    const absl::Span<const FileRef> found = files(level).subspan(first, last - first);
+    result.insert(result.end(), found.begin(), found.end());
+    if (begin != nullptr && order.Compare(SmallestUserKey(found.front()), from) < 0) {
+      from = SmallestUserKey(found.front());
+    }
+    if (end != nullptr && order.Compare(LargestUserKey(found.back()), to) > 0) {
+      to = LargestUserKey(found.back());
+    }
   }
+  return result;
+}
+
+std::vector<FileRef> Version::OverlappingInLevel0(const std::string_view* begin,
+                                                  const std::string_view* end) const {
+  const std::vector<FileRef>& files = levels_[0].files;
   const KeyOrder& order = order_.user();
   std::string_view from;
   std::string_view to;
@@ -410,8 +438,7 @@ std::vector<FileRef> Version::Overlapping(int level, const std::string_view* beg
 
 bool Version::KeyMayExistBelow(int level, std::string_view user_key) const {
   for (int below = std::max(level + 1, 1); below < kNumLevels; ++below) {
-    const auto [first, last] = OverlappingRange(below, &user_key, &user_key);
-    if (first < last) return true;
+    if (Overlaps(below, user_key, user_key)) return true;
   }
   return false;
 }
@@ -458,13 +485,18 @@ uint64_t Version::EntriesEstimate() const {
 std::string Version::DebugString() const {
   std::string to;
   for (int level = 0; level < kNumLevels; ++level) {
-    if (levels_[level].files.empty()) continue;
-    to += absl::StrFormat("L%d:", level);
-    for (const FileRef& file : levels_[level].files) {
-      to += absl::StrFormat(" %d[%s .. %s]%d", file->number, Escape(SmallestUserKey(file)),
-                            Escape(LargestUserKey(file)), file->file_bytes);
+    const Level& l = levels_[level];
+    for (size_t i = 0; i < l.runs.size(); ++i) {
+      const Run& run = l.runs[i];
+      // One line a run, of level 0 one in all.
+      if (level > 0 || i == 0) to += absl::StrFormat("L%d:", level);
+      if (run.number != 0) to += absl::StrFormat(" run %d:", run.number);
+      for (const FileRef& file : files(level, run)) {
+        to += absl::StrFormat(" %d[%s .. %s]%d", file->number, Escape(SmallestUserKey(file)),
+                              Escape(LargestUserKey(file)), file->file_bytes);
+      }
+      if (level > 0 || i + 1 == l.runs.size()) to += '\n';
     }
-    to += '\n';
   }
   return to;
 }

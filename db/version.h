@@ -31,9 +31,13 @@ class PrefixScope;
 // The set of tables that make up the database at one moment. Immutable.
 //
 // Threads: safe.
-// Invariants: level 0 is ordered newest first (largest sequence descending);
-// levels above it are ordered by smallest key and don't overlap, not even in a
-// user key.
+// Invariants:
+// 1. A level is an array of sorted runs. The tables of a run are ordered by smallest key
+//    and don't overlap, not even in a user key.
+// 2. Of a user key's entries those of a newer run are newer, and those of a level newer
+//    than those of the levels below it. Runs of a level are ordered newest first.
+// 3. In level 0 each table is a run, by largest sequence. Further down runs have numbers,
+//    which count within their level: of two the higher one is the newer.
 class Version {
  public:
   Version(const InternalKeyOrder& order, TableOpener* opener);  // an empty one
@@ -47,7 +51,7 @@ class Version {
   // What the read path needs of a file once its range covers the key. The table is
   // a copy of FileMeta::table, taken when a read first finds it open, so that a
   // warm read does not touch the FileMeta: set once, and any reader may set it.
-  struct Run {
+  struct Slot {
     const FileMeta* file = nullptr;
     mutable std::atomic<const TableReader*> table{nullptr};
 
@@ -62,7 +66,7 @@ class Version {
     }
   };
   struct Candidate {
-    const Run* run;
+    const Slot* slot;
     const TableReader* table;  // null: not open yet
     int level;
   };
@@ -86,8 +90,8 @@ class Version {
   // that is not open yet counts as maybe.
   bool MayContain(const Lookup& lookup) const;
 
-  // One iterator a level-0 table and one a level, newest first, of the tables
-  // that can hold keys of [lower, upper) (null: open; user keys). scope: the prefix
+  // One iterator a run, newest first, of the tables that can hold keys of
+  // [lower, upper) (null: open; user keys). scope: the prefix
   // that they stay in, null: none. stack: of the runs that are newer; the iterators go
   // through it. Null: range tombstones are not looked at. The version and scope must
   // outlive the iterators. Only tables with range tombstones are opened here.
@@ -99,16 +103,37 @@ class Version {
                                RangeTombstoneStack* stack = nullptr) const;
 
   // --- what it consists of
+  // Run by run, newest first.
   absl::Span<const FileRef> files(int level) const { return levels_[level].files; }
+  struct Run {
+    uint64_t number = 0;  // of level 0: 0
+    size_t begin = 0;     // of files(level)
+    size_t end = 0;
+    uint64_t bytes = 0;
+  };
+  absl::Span<const Run> runs(int level) const { return levels_[level].runs; }
+  // The number of the oldest run of a level; 0 where there is none.
+  uint64_t OldestRun(int level) const {
+    return runs(level).empty() ? 0 : runs(level).back().number;
+  }
+  absl::Span<const FileRef> files(int level, const Run& run) const {
+    return files(level).subspan(run.begin, run.end - run.begin);
+  }
   uint64_t LevelBytes(int level) const { return levels_[level].bytes; }
   int DeepestLevel() const;  // with a table; 0 where there is none
-  // Tables of level that overlap user keys [begin, end] (null: open). Level 0:
-  // grown until no other table of the level overlaps the result's range.
+  // Tables of level that overlap user keys [begin, end] (null: open), and those of older
+  // runs of the level that overlap what newer ones gave: what may go down together. Level
+  // 0: grown until no other table of the level overlaps the result's range.
   std::vector<FileRef> Overlapping(int level, const std::string_view* begin,
                                    const std::string_view* end) const;
-  // The same for a level >= 1, as indexes [first, last) of files(level).
-  std::pair<size_t, size_t> OverlappingRange(int level, const std::string_view* begin,
+  // Tables of one run of a level >= 1 that overlap [begin, end], as indexes [first, last)
+  // of files(level).
+  std::pair<size_t, size_t> OverlappingRange(int level, const Run& run,
+                                             const std::string_view* begin,
                                              const std::string_view* end) const;
+  // Whether one of the tables of a level >= 1 overlaps [begin, end], and their bytes.
+  bool Overlaps(int level, std::string_view begin, std::string_view end) const;
+  uint64_t OverlapBytes(int level, std::string_view begin, std::string_view end) const;
   // Whether a table of a level below `level` may hold user_key.
   bool KeyMayExistBelow(int level, std::string_view user_key) const;
   // Bytes of tables in [begin, end) of user keys.
@@ -123,12 +148,22 @@ class Version {
 
   struct Level {
     std::vector<FileRef> files;
+    std::vector<Run> runs;
     // The flat arrays that the read path searches: KeyOrder::Word(user key, size of
     // prefix_) of each file's smallest and largest key.
     std::vector<uint64_t> smallest_words;
     std::vector<uint64_t> largest_words;
-    std::unique_ptr<Run[]> runs;
+    std::unique_ptr<Slot[]> slots;
     uint64_t bytes = 0;
+  };
+  // A run below level 0 as the read path searches it.
+  struct SearchedRun {
+    const uint64_t* smallest_words;
+    const uint64_t* largest_words;
+    const Slot* slots;
+    size_t size;
+    int level;
+    size_t begin;  // of the level's files
   };
   // Of a lookup among others, those whose filters said maybe.
   struct Way {
@@ -143,7 +178,11 @@ class Version {
   absl::Status CutAtRangeTombstone(const Lookup& lookup, bool may_open, Candidates* to) const;
   bool HasPrefix(const Lookup& lookup) const;
   std::string SharedPrefix() const;
-  SortedRun LevelRun(int level, size_t begin, size_t end) const;
+  std::vector<FileRef> OverlappingInLevel0(const std::string_view* begin,
+                                           const std::string_view* end) const;
+  std::vector<FileRef> OverlappingInRuns(int level, const std::string_view* begin,
+                                         const std::string_view* end) const;
+  SortedRun Tables(int level, size_t begin, size_t end) const;
   // Of the run's tables; those that have any are opened.
   absl::StatusOr<RangeTombstoneStack::Run> RangeTombstonesOf(const SortedRun& run,
                                                              const ReadOptions& options) const;
@@ -164,8 +203,8 @@ class Version {
   std::string prefix_;
   uint64_t prefix_word_ = 0;  // KeyOrder::Word of it, of which the mask says what counts
   uint64_t prefix_mask_ = 0;
-  uint64_t prefix_end_ = 0;     // its last 8 bytes, where it has more
-  int first_sorted_level_ = 1;  // that has tables; above deepest_level_ where none has
+  uint64_t prefix_end_ = 0;                 // its last 8 bytes, where it has more
+  std::vector<SearchedRun> searched_runs_;  // newest first
   int deepest_level_ = 0;
   bool has_range_tombstones_ = false;
 };

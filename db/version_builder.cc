@@ -1,6 +1,8 @@
 #include "db/version_builder.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "util/escape.h"
@@ -18,10 +20,11 @@ absl::Status VersionBuilder::Add(const VersionEdit& edit) {
           absl::StrFormat("table %d is removed from level %d twice", number, level));
     }
   }
-  for (const auto& [level, file] : edit.added_files) {
-    if (!added_.try_emplace(file->number, Added{level, file}).second) {
+  for (const AddedFile& added : edit.added_files) {
+    const uint64_t number = added.file->number;
+    if (!added_.try_emplace(number, Added{added.level, added.run, added.file}).second) {
       return absl::DataLossError(absl::StrFormat(
-          "table %d is added to level %d, but is there already", file->number, level));
+          "table %d is added to level %d, but is there already", number, added.level));
     }
   }
   return absl::OkStatus();
@@ -31,27 +34,29 @@ absl::StatusOr<std::shared_ptr<const Version>> VersionBuilder::Build() {
   auto version = std::make_shared<Version>(base_.order_, base_.opener_);
   dropped_.clear();
   size_t found = 0;
+  std::array<std::vector<RunTable>, kNumLevels> tables;
   for (int level = 0; level < kNumLevels; ++level) {
-    std::vector<FileRef>& files = version->levels_[level].files;
-    files.reserve(base_.levels_[level].files.size() + added_.size());
-    for (const FileRef& file : base_.levels_[level].files) {
-      const bool is_removed = !removed_.empty() && removed_.contains({level, file->number});
-      const auto added = added_.find(file->number);
-      if (is_removed) {
-        ++found;
-        if (added == added_.end()) {
-          dropped_.push_back(file);
+    tables[level].reserve(base_.files(level).size() + added_.size());
+    for (const Version::Run& run : base_.runs(level)) {
+      for (const FileRef& file : base_.files(level, run)) {
+        const bool is_removed = !removed_.empty() && removed_.contains({level, file->number});
+        const auto added = added_.find(file->number);
+        if (is_removed) {
+          ++found;
+          if (added == added_.end()) {
+            dropped_.push_back(file);
+          } else {
+            // It changes its level. The object stays: it has the open table, and
+            // only one object may own the file.
+            added->second.file = file;
+          }
+        } else if (added != added_.end()) {
+          return absl::DataLossError(
+              absl::StrFormat("table %d is added to level %d, but is there already in level %d",
+                              file->number, added->second.level, level));
         } else {
-          // It changes its level. The object stays: it has the open table, and
-          // only one object may own the file.
-          added->second.file = file;
+          tables[level].push_back({run.number, file});
         }
-      } else if (added != added_.end()) {
-        return absl::DataLossError(
-            absl::StrFormat("table %d is added to level %d, but is there already in level %d",
-                            file->number, added->second.level, level));
-      } else {
-        files.push_back(file);
       }
     }
   }
@@ -60,27 +65,45 @@ absl::StatusOr<std::shared_ptr<const Version>> VersionBuilder::Build() {
                                                removed_.size(), found));
   }
   for (const auto& [number, added] : added_) {
-    version->levels_[added.level].files.push_back(added.file);
+    tables[added.level].push_back({added.run, added.file});
   }
   for (int level = 0; level < kNumLevels; ++level) {
-    std::vector<FileRef>& files = version->levels_[level].files;
-    if (level == 0) {
-      std::sort(files.begin(), files.end(), [](const FileRef& a, const FileRef& b) {
-        return std::pair(a->largest_sequence, a->number) >
-               std::pair(b->largest_sequence, b->number);
-      });
-    } else {
-      std::sort(files.begin(), files.end(), [this](const FileRef& a, const FileRef& b) {
-        return base_.order_.Compare(a->smallest, b->smallest) < 0;
-      });
-    }
-    SIEVEDB_RETURN_IF_ERROR(CheckLevel(level, files));
+    SIEVEDB_RETURN_IF_ERROR(FillLevel(level, std::move(tables[level]), version.get()));
   }
   version->FinishLevels();
   return version;
 }
 
-absl::Status VersionBuilder::CheckLevel(int level, const std::vector<FileRef>& files) const {
+absl::Status VersionBuilder::FillLevel(int level, std::vector<RunTable> tables,
+                                       Version* version) const {
+  if (level == 0) {
+    std::sort(tables.begin(), tables.end(), [](const RunTable& a, const RunTable& b) {
+      return std::pair(a.file->largest_sequence, a.file->number) >
+             std::pair(b.file->largest_sequence, b.file->number);
+    });
+  } else {
+    std::sort(tables.begin(), tables.end(), [this](const RunTable& a, const RunTable& b) {
+      return a.run != b.run ? a.run > b.run
+                            : base_.order_.Compare(a.file->smallest, b.file->smallest) < 0;
+    });
+  }
+  Version::Level& to = version->levels_[level];
+  to.files.reserve(tables.size());
+  for (const RunTable& table : tables) {
+    if (level == 0 || to.runs.empty() || to.runs.back().number != table.run) {
+      to.runs.push_back({table.run, to.files.size(), to.files.size(), 0});
+    }
+    to.files.push_back(table.file);
+    ++to.runs.back().end;
+    to.runs.back().bytes += table.file->file_bytes;
+  }
+  for (const Version::Run& run : to.runs) {
+    SIEVEDB_RETURN_IF_ERROR(CheckRun(level, version->files(level, run)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VersionBuilder::CheckRun(int level, absl::Span<const FileRef> files) const {
   const InternalKeyOrder& order = base_.order_;
   for (size_t i = 0; i < files.size(); ++i) {
     const FileMeta& file = *files[i];
@@ -89,7 +112,7 @@ absl::Status VersionBuilder::CheckLevel(int level, const std::vector<FileRef>& f
           "table %d of level %d has its smallest key %s after its largest %s", file.number, level,
           Escape(UserKey(file.smallest)), Escape(UserKey(file.largest))));
     }
-    if (level == 0 || i == 0) continue;
+    if (i == 0) continue;
     const FileMeta& before = *files[i - 1];
     const int r = order.user().Compare(UserKey(before.largest), UserKey(file.smallest));
     if (r > 0 || (r == 0 && !before.largest_is_outside())) {

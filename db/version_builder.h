@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "db/version.h"
 #include "db/version_edit.h"
 
@@ -37,9 +38,17 @@ class VersionBuilder {
  private:
   struct Added {
     int level;
+    uint64_t run;
     FileRef file;
   };
-  absl::Status CheckLevel(int level, const std::vector<FileRef>& files) const;
+  struct RunTable {
+    uint64_t run;
+    FileRef file;
+  };
+  // Orders the tables of a level and makes its runs of them.
+  // Errors: kDataLoss where a run's tables overlap.
+  absl::Status FillLevel(int level, std::vector<RunTable> tables, Version* version) const;
+  absl::Status CheckRun(int level, absl::Span<const FileRef> files) const;
 
   const Version& base_;
   std::set<std::pair<int, uint64_t>> removed_;  // of base: level, number

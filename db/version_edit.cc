@@ -18,10 +18,15 @@
 //                           sequence, varint entries, varint tombstones, varint raw
 //                           bytes
 //   0x08  hash seed         fixed64; where no edit has one, it is 0
+//   0x10  run               varint, not 0: the sorted run of its level that the table
+//                           added last belongs to. Tables without one, and all of
+//                           level 0, have 0
 //   0x20  external table    as 0x07, then fixed64 file number of its footer, with
 //                           kExternalNumberBit: a table that SstFileWriter made.
 //                           Smallest and largest sequence are one, which is that of
 //                           all its entries, and of the two keys
+//   0x30  table with        as 0x07, then varint range tombstones, not 0
+//         range tombstones
 //
 // A tag with bit 0x40 is one that a reader may skip: a length-prefixed value
 // follows. Any other unknown tag means that only a newer version can understand
@@ -46,6 +51,7 @@ constexpr uint64_t kSkippableBit = 0x40;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 50;
 // So that counting on from a file number never wraps.
 constexpr uint64_t kMaxFileNumber = uint64_t{1} << 62;
+constexpr uint64_t kMaxRun = uint64_t{1} << 62;
 
 enum FieldTag : uint64_t {
   kComparatorName = 0x01,
@@ -56,6 +62,7 @@ enum FieldTag : uint64_t {
   kRemovedTable = 0x06,
   kAddedTable = 0x07,
   kHashSeed = 0x08,
+  kRun = 0x10,
   kExternalTable = 0x20,
   kTableWithRanges = 0x30,
 };
@@ -64,12 +71,13 @@ absl::Status Damaged(std::string_view field, std::string_view what) {
   return absl::DataLossError(absl::StrFormat("version edit, %s: %s", field, what));
 }
 
-void AppendAddedTable(std::string* to, int level, const FileMeta& file) {
+void AppendAddedTable(std::string* to, const AddedFile& added) {
+  const FileMeta& file = *added.file;
   assert(file.external_number == 0 || file.range_tombstones == 0);
   AppendVarint64(to, file.external_number != 0    ? kExternalTable
                      : file.range_tombstones != 0 ? kTableWithRanges
                                                   : kAddedTable);
-  AppendVarint64(to, static_cast<uint64_t>(level));
+  AppendVarint64(to, static_cast<uint64_t>(added.level));
   AppendVarint64(to, file.number);
   AppendVarint64(to, file.file_bytes);
   AppendVarint64(to, file.tail_bytes);
@@ -82,6 +90,9 @@ void AppendAddedTable(std::string* to, int level, const FileMeta& file) {
   AppendVarint64(to, file.raw_bytes);
   if (file.external_number != 0) AppendFixed64(to, file.external_number);
   if (file.range_tombstones != 0) AppendVarint64(to, file.range_tombstones);
+  if (added.run == 0) return;
+  AppendVarint64(to, kRun);
+  AppendVarint64(to, added.run);
 }
 
 // What a table's range may begin or end with.
@@ -171,6 +182,8 @@ class Decoder {
         return AddedTable(kExternalTable);
       case kTableWithRanges:
         return AddedTable(kTableWithRanges);
+      case kRun:
+        return RunOfTable();
       case kHashSeed:
         return Scalar("hash seed", reader_.Fixed64(), &edit_.hash_seed);
       default:
@@ -250,6 +263,22 @@ class Decoder {
     return absl::OkStatus();
   }
 
+  absl::Status RunOfTable() {
+    const uint64_t run = reader_.Varint64();
+    if (!reader_.ok()) return Damaged("run", "cut short");
+    if (edit_.added_files.empty()) return Damaged("run", "stands behind no table");
+    AddedFile& added = edit_.added_files.back();
+    if (added.run != 0) {
+      return Damaged("run", absl::StrFormat("stands twice for table %d", added.file->number));
+    }
+    if (run == 0 || run > kMaxRun || added.level == 0) {
+      return Damaged("run", absl::StrFormat("table %d of level %d is in run %d", added.file->number,
+                                            added.level, run));
+    }
+    added.run = run;
+    return absl::OkStatus();
+  }
+
   ByteReader reader_;
   VersionEdit edit_;
 };
@@ -284,9 +313,10 @@ std::string VersionEdit::Encode() const {
     AppendVarint64(&to, static_cast<uint64_t>(level));
     AppendVarint64(&to, file_number);
   }
-  for (const auto& [level, file] : added_files) {
-    assert(FindFault(*file).empty());
-    AppendAddedTable(&to, level, *file);
+  for (const AddedFile& added : added_files) {
+    assert(FindFault(*added.file).empty());
+    assert(added.run == 0 || (added.level > 0 && added.run <= kMaxRun));
+    AppendAddedTable(&to, added);
   }
   return to;
 }
@@ -310,7 +340,7 @@ std::string VersionEdit::DebugString() const {
   for (const auto& [level, number] : removed_files) {
     append(absl::StrFormat("-L%d:%d", level, number));
   }
-  for (const auto& [level, file] : added_files) {
+  for (const auto& [level, file, run] : added_files) {
     append(absl::StrFormat(
         "+L%d:%d[%s .. %s] %d bytes (tail %d, raw %d), %d entries (%d deletes), "
         "sequences %d .. %d",
@@ -323,6 +353,7 @@ std::string VersionEdit::DebugString() const {
     if (file->range_tombstones != 0) {
       absl::StrAppendFormat(&to, ", %d range tombstones", file->range_tombstones);
     }
+    if (run != 0) absl::StrAppendFormat(&to, ", run %d", run);
   }
   return to;
 }

@@ -123,7 +123,9 @@ absl::Status VersionSet::ReadManifest(uint64_t number, Recovered* to) {
     to->log_number = edit->log_number.value_or(to->log_number);
     to->next_file_number = std::max(to->next_file_number, edit->next_file_number.value_or(0));
     to->last_sequence = std::max(to->last_sequence, edit->last_sequence.value_or(0));
-    for (const auto& [level, added] : edit->added_files) added->obsolete_tables = obsolete_tables_;
+    for (const AddedFile& added : edit->added_files) {
+      added.file->obsolete_tables = obsolete_tables_;
+    }
     if (const absl::Status status = builder.Add(*edit); !status.ok()) {
       return Annotate(status, path, reader->offset());
     }
@@ -222,8 +224,10 @@ VersionEdit VersionSet::Snapshot(const Version& version) const {
   edit.next_file_number = next_file_number_.load();
   edit.last_sequence = last_sequence();
   for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileRef& file : version.files(level)) {
-      edit.added_files.emplace_back(level, std::const_pointer_cast<FileMeta>(file));
+    for (const Version::Run& run : version.runs(level)) {
+      for (const FileRef& file : version.files(level, run)) {
+        edit.added_files.emplace_back(level, std::const_pointer_cast<FileMeta>(file), run.number);
+      }
     }
   }
   return edit;
@@ -324,9 +328,9 @@ absl::Status VersionSet::ApplyRecovered(VersionEdit* edit) {
 absl::Status VersionSet::ApplyLocked(VersionEdit* edit, bool sync_current) {
   SIEVEDB_RETURN_IF_ERROR(CheckUsable());
   const std::shared_ptr<const Version> base = current();
-  for (const auto& [level, file] : edit->added_files) {
+  for (const AddedFile& added : edit->added_files) {
     // One that only changes its level has it, and is shared with other threads.
-    if (file->obsolete_tables == nullptr) file->obsolete_tables = obsolete_tables_;
+    if (added.file->obsolete_tables == nullptr) added.file->obsolete_tables = obsolete_tables_;
   }
   VersionBuilder builder(*base);
   SIEVEDB_RETURN_IF_ERROR(builder.Add(*edit));

@@ -141,6 +141,32 @@ TEST_F(CompactionJobTest, MergesAndDropsWhatNobodySees) {
   EXPECT_THAT(Contents(*output->files[0]), ElementsAre("a@10=a10", "b@8-", "d@11-"));
 }
 
+TEST_F(CompactionJobTest, MergesRunsAndKeepsTombstonesThatOlderRunsOfTheLevelNeed) {
+  VersionEdit edit;
+  edit.added_files.emplace_back(4, store_.Write({{"a", 20, "a20"}}), 2);
+  edit.added_files.emplace_back(4, store_.Write({{"c", 21, "", EntryType::kDelete}}), 2);
+  edit.added_files.emplace_back(
+      4, store_.Write({{"c", 14, "c14"}, {"d", 15, "", EntryType::kDelete}}), 1);
+  edit.added_files.emplace_back(5, store_.Write({{"a", 3, "a3"}, {"c", 4, "c4"}}), 1);
+  const auto version = Make(edit);
+  CompactionPlan plan;
+  plan.input_level = 4;
+  plan.output_level = 5;
+  plan.inputs = {version->files(4).begin(), version->files(4).end()};
+  // As a new run above the one that level 5 has: c's tombstone hides that one's, d's nothing.
+  plan.output_run = 2;
+  auto output = Compact(*version, plan);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_THAT(Contents(*output->files[0]), ElementsAre("a@20=a20", "c@21-"));
+
+  // Merged with that run, nothing is below.
+  plan.output_inputs = {version->files(5).begin(), version->files(5).end()};
+  plan.output_run = 1;
+  output = Compact(*version, plan);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_THAT(Contents(*output->files[0]), ElementsAre("a@20=a20"));
+}
+
 TEST_F(CompactionJobTest, CutsAtTheTargetButNeverInsideAUserKey) {
   store_.options.target_file_bytes = 2000;
   std::vector<Entry> entries;

@@ -29,6 +29,7 @@ VersionEdit FullEdit() {
   auto external = MakeFile(10, "c", "d", 11, 1000);
   external->external_number = 0x8000000000000001;
   edit.added_files.emplace_back(0, std::move(external));
+  edit.added_files.emplace_back(6, MakeFile(13, "a", "b", 2, 1000), 300);
   return edit;
 }
 
@@ -40,7 +41,9 @@ constexpr const char* kFullText =
     "sequences 9 .. 9, "
     "+L6:8[ .. ] 0 bytes (tail 0, raw 0), 100 entries (0 deletes), sequences 0 .. 0, "
     "+L0:10[c .. d] 1000 bytes (tail 100, raw 2000), 100 entries (0 deletes), "
-    "sequences 11 .. 11, external 8000000000000001";
+    "sequences 11 .. 11, external 8000000000000001, "
+    "+L6:13[a .. b] 1000 bytes (tail 100, raw 2000), 100 entries (0 deletes), sequences 2 .. 2, "
+    "run 300";
 
 absl::Status DecodeStatus(std::string_view bytes) { return VersionEdit::Decode(bytes).status(); }
 
@@ -58,7 +61,7 @@ TEST(VersionEditTest, AllFieldsComeBack) {
   const auto decoded = VersionEdit::Decode(edit.Encode());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->DebugString(), kFullText);
-  EXPECT_EQ(decoded->added_files[0].second->smallest, InternalKey("a", 9));
+  EXPECT_EQ(decoded->added_files[0].file->smallest, InternalKey("a", 9));
   EXPECT_EQ(decoded->Encode(), edit.Encode());
 }
 
@@ -91,6 +94,39 @@ TEST(VersionEditTest, BytesAreAsDescribed) {
             "096b0103000000000000"
             "030364009003"
             "ffeeddccbbaa9988");  // the number in its footer
+
+  VersionEdit run;
+  run.added_files.emplace_back(4, MakeFile(9, "k", "k", 3, 200), 300);
+  EXPECT_EQ(ToHex(run.Encode()),
+            "00"
+            "070409c80114"
+            "096b0103000000000000"
+            "096b0103000000000000"
+            "030364009003"
+            "10ac02");  // run
+}
+
+TEST(VersionEditTest, ARunIsThatOfTheTableBeforeIt) {
+  const auto edit_of = [](int level, std::string_view after) {
+    VersionEdit edit;
+    edit.added_files.emplace_back(level, MakeFile(9, "k", "k", 3, 200));
+    return VersionEdit::Decode(edit.Encode() + std::string(after));
+  };
+  // Other fields may stand between.
+  const auto edit = edit_of(4, "\x03\x05\x10\x07");
+  ASSERT_TRUE(edit.ok()) << edit.status();
+  EXPECT_EQ(edit->added_files[0].run, 7u);
+  EXPECT_EQ(edit_of(4, "")->added_files[0].run, 0u);
+
+  using std::string_view_literals::operator""sv;
+  EXPECT_TRUE(absl::IsDataLoss(DecodeStatus("\x00\x10\x07"sv)));           // no table
+  EXPECT_TRUE(absl::IsDataLoss(edit_of(0, "\x10\x07").status()));          // level 0
+  EXPECT_TRUE(absl::IsDataLoss(edit_of(4, "\x10\x00"sv).status()));        // run 0
+  EXPECT_TRUE(absl::IsDataLoss(edit_of(4, "\x10").status()));              // cut short
+  EXPECT_TRUE(absl::IsDataLoss(edit_of(4, "\x10\x07\x10\x08").status()));  // twice
+  std::string large = "\x10";
+  AppendVarint64(&large, ~uint64_t{0});
+  EXPECT_TRUE(absl::IsDataLoss(edit_of(4, large).status()));
 }
 
 TEST(VersionEditTest, EveryCutIsAnError) {
@@ -106,7 +142,7 @@ TEST(VersionEditTest, EveryCutIsAnError) {
       EXPECT_TRUE(absl::IsDataLoss(edit.status())) << n << ": " << edit.status();
     }
   }
-  EXPECT_EQ(ok, 11u);
+  EXPECT_EQ(ok, 13u);
 }
 
 TEST(VersionEditTest, EveryFlippedByteGivesAnErrorOrAnEdit) {

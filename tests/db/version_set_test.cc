@@ -502,5 +502,39 @@ TEST_F(VersionSetTest, GoldenManifestWithRangeTombstones) {
   check();
 }
 
+// The same of levels of several sorted runs, which versions before them refuse to open.
+TEST_F(VersionSetTest, GoldenManifestWithRuns) {
+  const std::string golden_path = std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/MANIFEST-v1_runs";
+  if (const char* rewrite = std::getenv("SIEVEDB_REWRITE"); rewrite != nullptr) {
+    VersionEdit edit;
+    edit.comparator_name = store_.options.comparator->Name();
+    edit.db_id = 0x0123456789abcdef;
+    edit.log_number = 3;
+    edit.next_file_number = 8;
+    edit.last_sequence = 1000;
+    edit.added_files.emplace_back(6, MakeFile(4, "apple", "banana", 10, 1000));
+    edit.added_files.emplace_back(6, MakeFile(5, "avocado", "cherry", 20, 2000), 1);
+    edit.added_files.emplace_back(5, MakeFile(6, "apple", "fig", 30, 300), 1000);
+    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
+    ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
+    std::ofstream(golden_path, std::ios::binary) << Read("db/golden");
+  }
+  std::ifstream file(golden_path, std::ios::binary);
+  ASSERT_TRUE(file) << golden_path;
+  Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
+  Write("db/CURRENT", "MANIFEST-000007\n");
+  const std::string expected =
+      "L5: run 1000: 6[apple .. fig]300\n"
+      "L6: run 1: 5[avocado .. cherry]2000\n"
+      "L6: 4[apple .. banana]1000\n";
+  auto set = Recovered();
+  EXPECT_EQ(set->current()->DebugString(), expected);
+  // And in the snapshot that a new MANIFEST begins with.
+  VersionEdit edit;
+  ASSERT_TRUE(set->Apply(&edit).ok());
+  set.reset();
+  EXPECT_EQ(Recovered()->current()->DebugString(), expected);
+}
+
 }  // namespace
 }  // namespace sievedb

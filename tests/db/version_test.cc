@@ -397,11 +397,12 @@ TEST_F(VersionReadTest, RandomVersionsEqualAModel) {
       });
       return list;
     };
-    for (const int level : {6, 5, 3}) {
+    for (const auto& [level, run] :
+         std::vector<std::pair<int, uint64_t>>{{6, 0}, {6, 1}, {6, 9}, {5, 0}, {3, 2}, {3, 3}}) {
       const std::vector<std::string> all = keys(300);
       for (size_t i = 0; i < all.size(); i += 30) {
         const auto at = all.begin() + static_cast<std::ptrdiff_t>(i);
-        edit.added_files.emplace_back(level, table({at, at + 30}));
+        edit.added_files.emplace_back(level, table({at, at + 30}), run);
       }
     }
     for (int i = 0; i < 6; ++i) edit.added_files.emplace_back(0, table(keys(20)));
@@ -415,7 +416,7 @@ TEST_F(VersionReadTest, RandomVersionsEqualAModel) {
     }
     std::vector<std::unique_ptr<InternalIterator>> runs;
     EXPECT_TRUE(version->AppendIterators(ReadOptions(), nullptr, nullptr, &runs).ok());
-    EXPECT_EQ(runs.size(), 9u);
+    EXPECT_EQ(runs.size(), 12u);
     size_t forward = 0;
     size_t backward = 0;
     for (const auto& run : runs) {
