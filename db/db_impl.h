@@ -38,6 +38,7 @@ namespace sievedb {
 //   db_read.cc        Get, MultiGet, MayContain, iterators, snapshots
 //   db_write.cc       Put … Write, the commit of a group, memtable switch, stalls
 //   db_ingest.cc      IngestExternalFiles
+//   db_checkpoint.cc  CreateCheckpoint, what backups are made from
 //   db_background.cc  scheduling, flush, compaction, obsolete files, errors
 //   db_compact.cc     Flush, CompactRange, WaitForBackgroundWork, VerifyChecksums
 //   db_properties.cc  GetProperty, GetApproximateSizes
@@ -74,9 +75,21 @@ class DBImpl final : public DB {
   absl::Status WaitForBackgroundWork() override;
   std::optional<std::string> GetProperty(std::string_view name) override;
   std::vector<uint64_t> GetApproximateSizes(absl::Span<const KeyRange> ranges) override;
+  absl::Status CreateCheckpoint(const std::string& dir) override;
   absl::Status VerifyChecksums() override;
   uint64_t LatestSequence() const override;
   absl::Status Close() override;
+
+  // --- db_checkpoint.cc
+  // All that was written until one moment, in tables, which stay on the disk until
+  // Release.
+  struct Frozen {
+    std::shared_ptr<const Version> version;
+    VersionEdit snapshot;  // of a MANIFEST that a copy of the tables begins with
+  };
+  // Flushes what is in memory; writers wait for the last bit of that.
+  absl::StatusOr<Frozen> Freeze();
+  void Release(Frozen frozen);
 
  private:
   // A memtable that takes no more writes, and where its log begins.
@@ -142,6 +155,9 @@ class DBImpl final : public DB {
   // Those two run at the front of the queue.
   absl::Status Install(ExternalTables* tables, IngestEvent* event);
   absl::Status AddToVersion(ExternalTables* tables, IngestEvent* event);
+
+  // --- db_checkpoint.cc; at the front of the queue
+  absl::Status FreezeFromQueue(Frozen* frozen);
 
   // --- db_background.cc
   void InstallView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

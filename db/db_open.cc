@@ -15,6 +15,7 @@
 #include "util/clock.h"
 #include "util/compression.h"
 #include "util/epoch.h"
+#include "util/file_util.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -39,13 +40,6 @@ Options Sanitize(const Options& options) {
     sanitized.background_pool = NewThreadPool(sanitized.max_background_jobs);
   }
   return sanitized;
-}
-
-std::string ParentDirectory(std::string_view path) {
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  const size_t slash = path.rfind('/');
-  if (slash == path.npos) return ".";
-  return std::string(path.substr(0, std::max<size_t>(slash, 1)));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 namespace sievedb {
 namespace {
 
-constexpr size_t kCopyBytes = 1 << 20;
 // Far above any, and what the MANIFEST takes.
 constexpr uint64_t kMaxRawBytes = uint64_t{1} << 49;
 constexpr size_t kMaxKeyBytesInMessage = 64;
@@ -97,32 +96,11 @@ absl::Status ExternalTables::BringInOne(const std::string& path, const IngestOpt
 
 absl::Status ExternalTables::Link(const std::string& path, const std::string& to,
                                   const IngestOptions& ingest) {
-  if (ingest.link_files) {
-    const absl::Status linked = options_.file_system->LinkFile(path, to);
-    if (!absl::IsUnimplemented(linked)) return linked;
-  }
-  return Copy(path, to);
-}
-
-absl::Status ExternalTables::Copy(const std::string& path, const std::string& to) {
-  FileSystem* const file_system = options_.file_system.get();
-  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_system->FileSize(path));
-  SIEVEDB_ASSIGN_OR_RETURN(const auto from, file_system->NewRandomAccessFile(path));
-  SIEVEDB_ASSIGN_OR_RETURN(const auto file, file_system->NewWritableFile(to));
-  std::string scratch(std::min<uint64_t>(kCopyBytes, file_bytes), '\0');
-  for (uint64_t at = 0; at < file_bytes;) {
-    const size_t n = std::min<uint64_t>(scratch.size(), file_bytes - at);
-    std::string_view bytes;
-    SIEVEDB_RETURN_IF_ERROR(ReadExactly(*from, path, at, n, scratch.data(), &bytes));
-    if (options_.rate_limiter != nullptr) {
-      options_.rate_limiter->Request(static_cast<int64_t>(n), RateLimiter::Priority::kLow);
-    }
-    SIEVEDB_RETURN_IF_ERROR(file->Append(bytes));
-    if (options_.bytes_per_writeback != 0) file->StartWriteback();
-    at += n;
-  }
-  SIEVEDB_RETURN_IF_ERROR(file->Sync());
-  return file->Close();
+  CopyOptions copy;
+  copy.rate_limiter = options_.rate_limiter.get();
+  copy.start_writeback = options_.bytes_per_writeback != 0;
+  return ingest.link_files ? LinkOrCopyFile(options_.file_system.get(), path, to, copy)
+                           : CopyFile(options_.file_system.get(), path, to, copy);
 }
 
 absl::Status ExternalTables::Open(const IngestOptions& ingest, Table* table) {

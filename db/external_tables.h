@@ -54,7 +54,6 @@ class ExternalTables {
  private:
   absl::Status BringInOne(const std::string& path, const IngestOptions& ingest, uint64_t number);
   absl::Status Link(const std::string& path, const std::string& to, const IngestOptions& ingest);
-  absl::Status Copy(const std::string& path, const std::string& to);
   absl::Status Open(const IngestOptions& ingest, Table* table);
   absl::Status CheckDisjoint();
 

@@ -1,7 +1,6 @@
 #include "db/version_set.h"
 
 #include <algorithm>
-#include <random>
 #include <string_view>
 #include <utility>
 
@@ -9,11 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "db/file_names.h"
 #include "db/log_reader.h"
+#include "db/manifest_file.h"
 #include "db/version_builder.h"
-#include "util/clock.h"
 #include "util/escape.h"
 #include "util/file_util.h"
-#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace sievedb {
@@ -26,15 +24,6 @@ constexpr uint64_t kMaxCurrentBytes = 4096;
 
 // The name without its directory.
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-uint64_t NewDatabaseId() {
-  std::random_device device;
-  const uint64_t random = uint64_t{device()} << 32 | device();
-  const uint64_t now = NowNanos();
-  const uint64_t id =
-      Hash64(std::string_view(reinterpret_cast<const char*>(&now), sizeof(now)), random);
-  return id != 0 ? id : 1;
-}
 
 // The same error, of path.
 absl::Status Annotate(const absl::Status& status, const std::string& path, uint64_t offset) {
@@ -235,32 +224,17 @@ VersionEdit VersionSet::Snapshot(const Version& version) const {
 
 absl::Status VersionSet::RollManifest(const Version& version, const VersionEdit* edit) {
   const uint64_t number = NewFileNumber();
-  const std::string path = ManifestFileName(db_path_, number);
   // Given up first: where this fails, the next Apply must begin another one.
   manifest_.reset();
-  SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
-                           options_.file_system->NewWritableFile(path));
-  SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<LogWriter> log,
-                           LogWriter::Create(std::move(file), LogKind::kManifest, number,
-                                             /*predecessor=*/{}, options_.file_system->BootId()));
   // One record: of two, the second would look like a torn tail where it is damaged,
   // and recovery would go on without it.
   VersionEdit snapshot = Snapshot(version);
   if (edit != nullptr && edit->log_number.has_value()) {
     snapshot.log_number = std::max(*snapshot.log_number, *edit->log_number);
   }
-  SIEVEDB_RETURN_IF_ERROR(log->AddRecord(snapshot.Encode()));
+  SIEVEDB_ASSIGN_OR_RETURN(std::unique_ptr<LogWriter> log,
+                           BeginManifest(options_.file_system.get(), db_path_, number, snapshot));
   const uint64_t snapshot_bytes = log->size();
-  // On its way to the disk while CURRENT's next content is synced: a journal then
-  // commits both at once.
-  log->file()->StartWriteback();
-  SIEVEDB_RETURN_IF_ERROR(
-      ReplaceFile(options_.file_system.get(), db_path_, BaseName(CurrentFileName(db_path_)),
-                  BaseName(path) + "\n", [&]() -> absl::Status {
-                    // Its name must be on the disk before CURRENT tells of it.
-                    const absl::Status synced = log->Sync();
-                    return synced.ok() ? options_.file_system->SyncDirectory(db_path_) : synced;
-                  }));
   current_synced_ = false;
   manifest_ = std::move(log);
   manifest_snapshot_bytes_ = snapshot_bytes;

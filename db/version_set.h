@@ -62,6 +62,8 @@ class VersionSet {
   void Close();
 
   std::shared_ptr<const Version> current() const;
+  // version and all else that is known now, as one edit, which shares the version's tables.
+  VersionEdit Snapshot(const Version& version) const;
 
   uint64_t NewFileNumber() { return next_file_number_.fetch_add(1); }
   // Never give out number or less.
@@ -84,8 +86,6 @@ class VersionSet {
   absl::Status CheckComparator(const VersionEdit& edit, const std::string& path) const;
   absl::Status CheckTableFiles(const Version& version, const std::vector<std::string>& names) const;
 
-  // version and all else that is known, as one edit.
-  VersionEdit Snapshot(const Version& version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_mu_);
   // Begins a MANIFEST with the present version, then edit (may be null), and makes
   // CURRENT name it.
   absl::Status RollManifest(const Version& version, const VersionEdit* edit)

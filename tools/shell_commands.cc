@@ -129,6 +129,10 @@ absl::Status Compact(DB* db, const ShellSettings& settings, const std::vector<st
                           settings.has_to ? &end : nullptr);
 }
 
+absl::Status Checkpoint(DB* db, const ShellSettings&, const std::vector<std::string>& arguments) {
+  return db->CreateCheckpoint(arguments[0]);
+}
+
 absl::Status Verify(DB* db, const ShellSettings&, const std::vector<std::string>&) {
   SIEVEDB_RETURN_IF_ERROR(db->VerifyChecksums());
   PrintLine("every block of every table is sound");
@@ -187,6 +191,8 @@ const std::vector<ShellCommand>& ShellCommands() {
        "the filters saved",
        1, 1, false, false, false, ProbeRecords},
       {"compact", "", "merge all tables in [--from, --to]", 0, 0, true, false, false, Compact},
+      {"checkpoint", "DIR", "make a database in DIR that has all that this one has now", 1, 1, true,
+       false, false, Checkpoint},
       {"verify", "", "read and check every block of every table", 0, 0, false, false, false,
        Verify},
   };

@@ -33,6 +33,8 @@ absl::StatusOr<std::string> ReadWholeFile(FileSystem* file_system, const std::st
 
 namespace {
 
+constexpr size_t kCopyBytes = 1 << 20;
+
 absl::Status WriteSyncedFile(FileSystem* file_system, const std::string& path,
                              std::string_view contents) {
   SIEVEDB_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
@@ -64,6 +66,51 @@ absl::Status ReplaceFile(FileSystem* file_system, const std::string& directory,
     file_system->DeleteFile(temporary).IgnoreError();
   }
   return status;
+}
+
+std::string ParentDirectory(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return std::string(path.substr(0, std::max<size_t>(slash, 1)));
+}
+
+absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
+                      const CopyOptions& options) {
+  return CopyFile(file_system, from, to, options, [](std::string_view) {});
+}
+
+absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
+                      const CopyOptions& options,
+                      absl::FunctionRef<void(std::string_view piece)> observe) {
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_system->FileSize(from));
+  SIEVEDB_ASSIGN_OR_RETURN(const auto source, file_system->NewRandomAccessFile(from));
+  SIEVEDB_ASSIGN_OR_RETURN(const auto file, file_system->NewWritableFile(to));
+  std::string scratch(std::min<uint64_t>(kCopyBytes, file_bytes), '\0');
+  for (uint64_t at = 0; at < file_bytes;) {
+    const size_t n = std::min<uint64_t>(scratch.size(), file_bytes - at);
+    std::string_view piece;
+    SIEVEDB_RETURN_IF_ERROR(source->Read(at, n, scratch.data(), &piece));
+    if (piece.size() != n) {
+      return absl::DataLossError(
+          absl::StrFormat("%s, offset %d: expected %d bytes, found %d", from, at, n, piece.size()));
+    }
+    if (options.rate_limiter != nullptr) {
+      options.rate_limiter->Request(static_cast<int64_t>(n), RateLimiter::Priority::kLow);
+    }
+    SIEVEDB_RETURN_IF_ERROR(file->Append(piece));
+    if (options.start_writeback) file->StartWriteback();
+    observe(piece);
+    at += n;
+  }
+  SIEVEDB_RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
+absl::Status LinkOrCopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
+                            const CopyOptions& options) {
+  const absl::Status linked = file_system->LinkFile(from, to);
+  return absl::IsUnimplemented(linked) ? CopyFile(file_system, from, to, options) : linked;
 }
 
 // The files that are open, in a ring that a hand goes round (CLOCK): the first that

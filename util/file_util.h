@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "sievedb/file_system.h"
+#include "sievedb/rate_limiter.h"
 
 namespace sievedb {
 
@@ -26,6 +27,28 @@ absl::Status WriteFileAtomically(FileSystem* file_system, const std::string& dir
 absl::Status ReplaceFile(FileSystem* file_system, const std::string& directory,
                          const std::string& name, std::string_view contents,
                          absl::FunctionRef<absl::Status()> before_rename);
+
+// The directory that path lies in: "." where path is a name alone.
+std::string ParentDirectory(std::string_view path);
+
+// How CopyFile treats the disk.
+struct CopyOptions {
+  RateLimiter* rate_limiter = nullptr;  // null: no limit
+  bool start_writeback = false;         // as it goes, so that the sync at its end is short
+};
+
+// Copies from to to, which is created or replaced, and syncs it; not its directory.
+// observe is called with each piece, in order.
+absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
+                      const CopyOptions& options);
+absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
+                      const CopyOptions& options,
+                      absl::FunctionRef<void(std::string_view piece)> observe);
+
+// Gives the file from a second name, to, which must not exist; where the file system
+// can't, copies it. Either way its bytes are synced, and the directory is not.
+absl::Status LinkOrCopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
+                            const CopyOptions& options);
 
 // Keeps at most `limit` of the files that it opens open at a time and opens them
 // again when they are read. 0: no limit. mapped: they are read by NewMappedFile. Shared by

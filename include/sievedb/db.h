@@ -131,6 +131,19 @@ class SIEVEDB_EXPORT DB {
   // Bytes on disk of each range, to within a block; memtables don't count.
   virtual std::vector<uint64_t> GetApproximateSizes(absl::Span<const KeyRange> ranges) = 0;
 
+  // Makes a database in dir, which must not be there, that has all that was written until
+  // some moment of this call, as of that moment. Its tables are links to this one's where
+  // the file system can (both on one), and copies where not; from then on the two go
+  // their own ways. A crash leaves dir as a whole or not at all, and with it perhaps
+  // dir.tmp, which the next call for dir takes over. On return it survives the death of
+  // the machine.
+  //
+  // Errors: kAlreadyExists where dir is there; kNotFound where the directory that it lies
+  //         in is not; kFailedPrecondition where writes are refused, the database is open
+  //         read-only, or another call makes dir just now. Nothing is left then.
+  // Cost:   a flush, whose last bit writers wait for; a link a table.
+  virtual absl::Status CreateCheckpoint(const std::string& dir) = 0;
+
   // Reads every block of every table and checks it. The first fault is returned.
   virtual absl::Status VerifyChecksums() = 0;
 

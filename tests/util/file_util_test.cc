@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "tests/fault_file_system.h"
 #include "util/epoch.h"
 
 namespace sievedb {
@@ -348,6 +349,47 @@ TEST_F(FileUtilTest, StressReadersAndClosers) {
   }
   EpochSynchronize();
   EXPECT_EQ(files_->counts().open, 0);
+}
+
+TEST(ParentDirectoryTest, OfAnyPath) {
+  EXPECT_EQ(ParentDirectory("/a/b"), "/a");
+  EXPECT_EQ(ParentDirectory("/a/b//"), "/a");
+  EXPECT_EQ(ParentDirectory("/a"), "/");
+  EXPECT_EQ(ParentDirectory("/"), "/");
+  EXPECT_EQ(ParentDirectory("a"), ".");
+  EXPECT_EQ(ParentDirectory("a/b"), "a");
+}
+
+TEST(CopyFileTest, EveryByteInOrderAndSynced) {
+  FaultFileSystem files;
+  std::string bytes;
+  for (int i = 0; i < 300'000; ++i) bytes += std::to_string(i);  // more than one piece
+  ASSERT_TRUE(WriteFileAtomically(&files, "/", "from", bytes).ok());
+  for (const std::string& expected : {bytes, std::string()}) {
+    ASSERT_TRUE(WriteFileAtomically(&files, "/", "from", expected).ok());
+    std::string seen;
+    ASSERT_TRUE(CopyFile(&files, "/from", "/to", CopyOptions(), [&](std::string_view piece) {
+                  seen += piece;
+                }).ok());
+    EXPECT_EQ(seen, expected);
+    ASSERT_TRUE(files.SyncDirectory("/").ok());
+    const auto left = files.CrashClone(CrashMode::kLoseUnsynced, 1);
+    EXPECT_EQ(*ReadWholeFile(left.get(), "/to"), expected);
+  }
+}
+
+TEST(CopyFileTest, LinksWhereItCan) {
+  FaultFileSystem files;
+  ASSERT_TRUE(WriteFileAtomically(&files, "/", "from", "bytes").ok());
+  ASSERT_TRUE(LinkOrCopyFile(&files, "/from", "/link", CopyOptions()).ok());
+  EXPECT_EQ(files.operations(FileOp::kRead), 0u);
+  files.Fail(FileOp::kLink, "", absl::UnimplementedError("no links"));
+  ASSERT_TRUE(LinkOrCopyFile(&files, "/from", "/copy", CopyOptions()).ok());
+  EXPECT_EQ(*ReadWholeFile(&files, "/copy"), "bytes");
+  // Any other error is one.
+  files.Fail(FileOp::kLink, "", absl::UnavailableError("broken"));
+  EXPECT_TRUE(absl::IsUnavailable(LinkOrCopyFile(&files, "/from", "/other", CopyOptions())));
+  EXPECT_FALSE(*files.FileExists("/other"));
 }
 
 }  // namespace

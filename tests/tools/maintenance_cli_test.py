@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Drives the commands of sievedb that copy a whole database or put one right.
+
+    maintenance_cli_test.py DIRECTORY     where the programs are
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAMS = ""
+
+
+class MaintenanceTest(unittest.TestCase):
+    def setUp(self):
+        self.work = tempfile.mkdtemp(prefix="sievedb_maintenance.")
+        self.addCleanup(shutil.rmtree, self.work)
+        self.db = self.path("db")
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def run_on(self, db, *arguments, stdin=b""):
+        return subprocess.run([os.path.join(PROGRAMS, "sievedb"), "--db=" + db, *arguments],
+                              input=stdin, capture_output=True, timeout=120, check=False)
+
+    def ok(self, db, *arguments, stdin=b""):
+        """Exit code 0, nothing on stderr. Returns what was printed."""
+        result = self.run_on(db, *arguments, stdin=stdin)
+        self.assertEqual((result.returncode, result.stderr), (0, b""), arguments)
+        return result.stdout
+
+    def fails(self, db, *arguments):
+        """Exit code 1, one line on stderr, which is returned."""
+        result = self.run_on(db, *arguments)
+        self.assertEqual((result.returncode, result.stdout), (1, b""), arguments)
+        self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+        return result.stderr.decode()
+
+    def load(self, first=0, last=1000):
+        records = b"".join(b"key%06d\tvalue %d\n" % (i, i) for i in range(first, last))
+        self.ok(self.db, "load", "-", stdin=records)
+
+    def test_checkpoint(self):
+        self.load()
+        before = self.ok(self.db, "dump")
+        copy = self.path("copy")
+        self.ok(self.db, "checkpoint", copy)
+        self.ok(self.db, "delete", "key000007")
+        self.assertEqual(self.ok(copy, "dump"), before)
+        self.ok(copy, "put", "key", "only here")
+        self.assertIn("is there already", self.fails(self.db, "checkpoint", copy))
+        self.assertEqual(self.ok(copy, "get", "key"), b"only here\n")
+        self.assertEqual(sorted(os.listdir(self.work)), ["copy", "db"])
+
+
+if __name__ == "__main__":
+    PROGRAMS = sys.argv.pop(1)
+    unittest.main()
