@@ -7,6 +7,7 @@
 #include "util/escape.h"
 
 namespace sievedb {
+
 CompactionIterator::CompactionIterator(
     const InternalKeyOrder& order, InternalIterator* input, std::vector<uint64_t> snapshots,
     absl::AnyInvocable<bool(std::string_view user_key)> key_may_exist_below)

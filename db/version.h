@@ -86,8 +86,7 @@ class Version {
   static constexpr size_t kMaxBatch = 32;
   void MultiGet(absl::Span<Lookup> lookups, absl::Span<absl::Status> statuses) const;
   // False where every run's range or filter rules the key out, or range tombstones do.
-  // No I/O: a table
-  // that is not open yet counts as maybe.
+  // No I/O: a table that is not open yet counts as maybe.
   bool MayContain(const Lookup& lookup) const;
 
   // One iterator a run, newest first, of the tables that can hold keys of

@@ -131,7 +131,6 @@ struct TableBuilder::Rep {
   absl::StatusOr<BlockHandle> WriteBlock(char* bytes, size_t payload_bytes, Compression codec);
   absl::StatusOr<BlockHandle> WriteTailBlock(std::string payload);
   absl::Status WriteFilter(Footer* footer);
-  absl::Status WriteRangeTombstones(const RangeTombstones& tombstones, Footer* footer);
 
   const TableBuilderOptions options;
   const bool hashes_mean_keys;  // equal keys have equal hashes
@@ -225,30 +224,6 @@ absl::Status TableBuilder::Rep::WriteFilter(Footer* footer) {
   return absl::OkStatus();
 }
 
-// Widens the properties' range by that of the tombstones.
-absl::Status TableBuilder::Rep::WriteRangeTombstones(const RangeTombstones& tombstones,
-                                                     Footer* footer) {
-  const KeyOrder& order = options.order.user();
-  const std::string_view begin = tombstones.fragments().front().begin;
-  const std::string_view end = tombstones.fragments().back().end;
-  const bool only = properties.entries == 0;
-  if (only || order.Compare(begin, UserKey(properties.smallest_key)) <= 0) {
-    properties.smallest_key.clear();
-    AppendInternalKey(&properties.smallest_key, begin, kMaxTag);
-  }
-  if (only || order.Compare(end, UserKey(properties.largest_key)) > 0) {
-    properties.largest_key.clear();
-    AppendInternalKey(&properties.largest_key, end, kMaxTag);
-  }
-  const uint64_t smallest = tombstones.smallest_sequence();
-  const uint64_t largest = tombstones.largest_sequence();
-  properties.smallest_sequence = only ? smallest : std::min(properties.smallest_sequence, smallest);
-  properties.largest_sequence = only ? largest : std::max(properties.largest_sequence, largest);
-  properties.range_tombstones = tombstones.count();
-  SIEVEDB_ASSIGN_OR_RETURN(footer->range_tombstones, WriteTailBlock(tombstones.Encode()));
-  return absl::OkStatus();
-}
-
 TableBuilder::TableBuilder(const TableBuilderOptions& options, WritableFile* file)
     : rep_(std::make_unique<Rep>(options, file)) {}
 
@@ -323,7 +298,10 @@ absl::StatusOr<TableSummary> TableBuilder::Finish(const RangeTombstones* tombsto
   const uint64_t tail_at = rep.writer.offset();
   Footer footer;
   footer.file_number = rep.options.file_number;
-  if (has_tombstones) SIEVEDB_RETURN_IF_ERROR(rep.WriteRangeTombstones(*tombstones, &footer));
+  if (has_tombstones) {
+    AddRangeTombstones(*tombstones, rep.options.order.user(), &properties);
+    SIEVEDB_ASSIGN_OR_RETURN(footer.range_tombstones, rep.WriteTailBlock(tombstones->Encode()));
+  }
   SIEVEDB_RETURN_IF_ERROR(rep.WriteFilter(&footer));
   SIEVEDB_ASSIGN_OR_RETURN(footer.index, rep.WriteTailBlock(rep.index.Finish()));
   properties.index_bytes = footer.index.size + kBlockTrailerBytes;

@@ -1,10 +1,12 @@
 #include "table/table_properties.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "table/format.h"
 #include "table/internal_key.h"
 #include "util/coding.h"
 
@@ -136,6 +138,27 @@ bool DecodeProperty(uint32_t id, std::string_view bytes, TableProperties* proper
 }
 
 }  // namespace
+
+void AddRangeTombstones(const RangeTombstones& tombstones, const KeyOrder& order,
+                        TableProperties* properties) {
+  TableProperties& to = *properties;
+  const std::string_view begin = tombstones.fragments().front().begin;
+  const std::string_view end = tombstones.fragments().back().end;
+  const uint64_t smallest = tombstones.smallest_sequence();
+  const uint64_t largest = tombstones.largest_sequence();
+  const bool only = to.entries == 0;
+  if (only || order.Compare(begin, UserKey(to.smallest_key)) <= 0) {
+    to.smallest_key.clear();
+    AppendInternalKey(&to.smallest_key, begin, kMaxTag);
+  }
+  if (only || order.Compare(end, UserKey(to.largest_key)) > 0) {
+    to.largest_key.clear();
+    AppendInternalKey(&to.largest_key, end, kMaxTag);
+  }
+  to.smallest_sequence = only ? smallest : std::min(to.smallest_sequence, smallest);
+  to.largest_sequence = only ? largest : std::max(to.largest_sequence, largest);
+  to.range_tombstones = tombstones.count();
+}
 
 std::string EncodeTableProperties(const TableProperties& properties) {
   std::string block;

@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "sievedb/options.h"
+#include "table/range_tombstones.h"
+#include "util/key_order.h"
 
 namespace sievedb {
 
@@ -45,6 +47,11 @@ struct TableProperties {
   std::string prefix_extractor_name;
   uint64_t prefixes = 0;  // distinct ones
 };
+
+// Counts the range tombstones, and widens the key and sequence ranges by theirs. The
+// entries, if any, have been counted before.
+void AddRangeTombstones(const RangeTombstones& tombstones, const KeyOrder& order,
+                        TableProperties* properties);
 
 // A properties block: fields as (varint id, length-prefixed bytes), ascending;
 // unknown ids are skipped, so older readers read newer tables of one format

@@ -45,7 +45,9 @@ class TableVerifier {
       SIEVEDB_RETURN_IF_ERROR(VerifyBlock(i));
     }
     SIEVEDB_RETURN_IF_ERROR(VerifyTail());
-    if (parts_.range_tombstones) CountRangeTombstones(*parts_.range_tombstones);
+    if (parts_.range_tombstones) {
+      AddRangeTombstones(*parts_.range_tombstones, order_.user(), &found_);
+    }
     return VerifyProperties();
   }
 
@@ -103,7 +105,8 @@ class TableVerifier {
           handle, absl::StrFormat("entry %d of the table: entry type: expected 0 or 1, found %d",
                                   found_.entries, TagType(tag)));
     }
-    if (found_.entries != 0 && order_.Compare(last_key_, key) >= 0) return OutOfOrder(handle);
+    if (found_.entries != 0 && order_.Compare(found_.largest_key, key) >= 0)
+      return OutOfOrder(handle);
     if (order_.Compare(key, parts_.index.Separator(i)) > 0 ||
         (i > 0 && order_.Compare(key, parts_.index.Separator(i - 1)) <= 0)) {
       return parts_.file->Damaged(
@@ -158,7 +161,7 @@ class TableVerifier {
       found_.smallest_key = key;
       found_.smallest_sequence = found_.largest_sequence = sequence;
     }
-    if (found_.entries == 0 || !order_.user().Equal(UserKey(last_key_), UserKey(key))) {
+    if (found_.entries == 0 || !order_.user().Equal(UserKey(found_.largest_key), UserKey(key))) {
       ++found_.distinct_user_keys;
     }
     found_.smallest_sequence = std::min(found_.smallest_sequence, sequence);
@@ -167,25 +170,7 @@ class TableVerifier {
     ++found_.entries;
     found_.raw_key_bytes += key.size();
     found_.raw_value_bytes += value.size();
-    last_key_.assign(key);
-  }
-
-  void CountRangeTombstones(const RangeTombstones& tombstones) {
-    found_.range_tombstones = tombstones.count();
-    const std::string_view begin = tombstones.fragments().front().begin;
-    const std::string_view end = tombstones.fragments().back().end;
-    const bool only = found_.entries == 0;
-    if (only || order_.user().Compare(begin, UserKey(found_.smallest_key)) <= 0) {
-      found_.smallest_key.clear();
-      AppendInternalKey(&found_.smallest_key, begin, kMaxTag);
-    }
-    if (only || order_.user().Compare(end, UserKey(last_key_)) > 0) {
-      last_key_.clear();
-      AppendInternalKey(&last_key_, end, kMaxTag);
-    }
-    if (only) found_.smallest_sequence = tombstones.smallest_sequence();
-    found_.smallest_sequence = std::min(found_.smallest_sequence, tombstones.smallest_sequence());
-    found_.largest_sequence = std::max(found_.largest_sequence, tombstones.largest_sequence());
+    found_.largest_key.assign(key);
   }
 
   // What was checked when the table was opened may have changed on the disk since.
@@ -238,7 +223,7 @@ class TableVerifier {
                                   absl::StrFormat("%s: expected %d, found %d", number.name,
                                                   said.*number.field, found_.*number.field));
     }
-    if (said.smallest_key != found_.smallest_key || said.largest_key != last_key_) {
+    if (said.smallest_key != found_.smallest_key || said.largest_key != found_.largest_key) {
       return parts_.file->Damaged(footer.properties, "the key range is not that of the contents");
     }
     return absl::OkStatus();
@@ -247,7 +232,6 @@ class TableVerifier {
   const TableParts& parts_;
   const InternalKeyOrder order_;
   TableProperties found_;
-  std::string last_key_;
   std::string last_prefix_;  // where found_.prefixes > 0
 };
 

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
+#include "sievedb/statistics.h"
 
 namespace sievedb {
 
@@ -76,6 +77,18 @@ class DBTest : public testing::Test {
     int files = 0;
     for (int level = 0; level < 7; ++level) files += Files(level);
     return files;
+  }
+  // Of all levels.
+  FilterLevelCounts FilterCounts() {
+    FilterLevelCounts sum;
+    for (int level = 0; level < Statistics::kLevels; ++level) {
+      const FilterLevelCounts counts = options_.statistics->GetFilterCounts(level);
+      sum.checked += counts.checked;
+      sum.said_no += counts.said_no;
+      sum.maybe_present += counts.maybe_present;
+      sum.maybe_absent += counts.maybe_absent;
+    }
+    return sum;
   }
   std::vector<std::string> FilesEndingWith(const std::string& ending) {
     std::vector<std::string> found;

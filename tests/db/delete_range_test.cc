@@ -1,11 +1,13 @@
 // DeleteRange through all layers: what is seen is checked against a std::map by every
 // kind of read, with the tombstones and what they hide in each place where they can be.
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -421,31 +423,33 @@ TEST_F(DeleteRangeTest, BoundsInsideOfATombstone) {
   }
 }
 
-// The prefix of the sought key is denied by a table whose range only a tombstone makes
-// reach it; the next table of the run has keys of the prefix.
+// The table that only a tombstone makes reach the sought prefix has no key of it; the next
+// table of the run has one.
 TEST_F(DeleteRangeTest, PrefixesAndTombstones) {
   options_.prefix_extractor = NewFixedPrefixExtractor(2);
+  options_.target_file_bytes = 64 << 10;
+  options_.compression = Compression::kNone;
   Open();
-  for (const char* key : {"aa1", "bb1", "bb2", "cc1", "cc2", "dd1"}) {
-    ASSERT_TRUE(Put(key, "1").ok());
-  }
-  Flush();
-  ASSERT_TRUE(DeleteRange("aa1", "bb2").ok());
-  ASSERT_TRUE(Put("aa2", "1").ok());
-  ASSERT_TRUE(DeleteRange("cc1", "d").ok());
-  Flush();
+  ASSERT_TRUE(Put("zz", "1").ok());
+  const auto snapshot = db_->GetSnapshot();  // keeps the tombstone
+  for (const char* key : {"bb1", "bb2", "cc1"}) ASSERT_TRUE(Put(key, "1").ok());
+  ASSERT_TRUE(DeleteRange("aa0", "bb2").ok());
+  ASSERT_TRUE(Put("aa1", std::string(100 << 10, 'v')).ok());  // a table full: bb2 is in the next
+  Compact();
+  ASSERT_EQ(Files(6), 2);
   ReadOptions options;
   options.prefix_same_as_start = true;
-  const auto keys = [&](std::string_view from) {
-    std::string found;
-    const auto it = db_->NewIterator(options);
-    for (it->Seek(from); it->Valid(); it->Next()) found += std::string(it->key()) + " ";
-    return found;
-  };
-  EXPECT_EQ(keys("aa"), "aa2 ");
-  EXPECT_EQ(keys("bb"), "bb2 ");
-  EXPECT_EQ(keys("cc"), "");
-  EXPECT_EQ(keys("dd"), "dd1 ");
+  const auto it = db_->NewIterator(options);
+  it->Seek("bb");
+  ASSERT_TRUE(it->Valid()) << it->status();
+  EXPECT_EQ(it->key(), "bb2");
+  it->Next();
+  EXPECT_FALSE(it->Valid());
+  it->SeekForPrev("bb9");
+  ASSERT_TRUE(it->Valid()) << it->status();
+  EXPECT_EQ(it->key(), "bb2");
+  it->Prev();
+  EXPECT_FALSE(it->Valid());
 }
 
 TEST_F(DeleteRangeTest, IngestedTablesAreNewerThanATombstone) {
@@ -465,14 +469,49 @@ TEST_F(DeleteRangeTest, IngestedTablesAreNewerThanATombstone) {
   EXPECT_EQ(Scan(), "");
 }
 
-// A table of the database itself is no table to ingest, with tombstones or not.
-TEST_F(DeleteRangeTest, TablesWithTombstonesAreNotIngested) {
+// Each batch clears all and puts one key, so whoever looks finds one, and none older than
+// the last.
+TEST_F(DeleteRangeTest, ReadersBesideTheWriter) {
   Open();
-  PutLetters();
-  ASSERT_TRUE(DeleteRange("a", "z").ok());
-  Flush();
-  const std::string file = FilesEndingWith(".sst").at(0);
-  EXPECT_TRUE(absl::IsInvalidArgument(db_->IngestExternalFiles({file}, IngestOptions())));
+  constexpr int kBatches = 400;
+  const auto write = [this](int i) {
+    WriteBatch batch;
+    batch.DeleteRange("a", "z");
+    batch.Put("k", Key(i));
+    batch.Put(i % 2 == 0 ? "e" : "o", Key(i));
+    return db_->Write(WriteOptions(), &batch);
+  };
+  ASSERT_TRUE(write(0).ok());
+  std::atomic<bool> done = false;
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      std::string last;
+      while (!done.load(std::memory_order_relaxed)) {
+        std::string value;
+        const absl::Status status = db_->Get(ReadOptions(), "k", &value);
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_GE(value, last);
+        last = value;
+        const auto it = db_->NewIterator(ReadOptions());
+        std::vector<std::string> seen;
+        for (it->SeekToFirst(); it->Valid(); it->Next()) seen.emplace_back(it->value());
+        ASSERT_TRUE(it->status().ok()) << it->status();
+        ASSERT_EQ(seen.size(), 2u);
+        ASSERT_EQ(seen[0], seen[1]);
+        ASSERT_GE(seen[0], last);
+        last = seen[0];
+      }
+    });
+  }
+  for (int i = 1; i < kBatches; ++i) {
+    EXPECT_TRUE(write(i).ok());
+    if (i % 100 == 0) {
+      EXPECT_TRUE(db_->Flush(FlushOptions()).ok());
+    }
+  }
+  done = true;
+  for (std::thread& reader : readers) reader.join();
 }
 
 TEST_F(DeleteRangeTest, CacheOnlyReadsNeedNoIoForTombstones) {

@@ -25,7 +25,6 @@ class FilterUseTest : public DBTest {
   FilterUseTest() {
     options_.disable_auto_compaction = true;
     options_.write_buffer_bytes = 64 << 20;
-    options_.target_file_bytes = 64 << 20;
     options_.target_file_bytes = 64 << 20;  // one table a run, with no gaps
     options_.compression = Compression::kNone;
   }
@@ -43,17 +42,6 @@ class FilterUseTest : public DBTest {
     ASSERT_TRUE(db_->WaitForBackgroundWork().ok());
   }
   uint64_t Counted(Counter counter) { return options_.statistics->Get(counter); }
-  FilterLevelCounts FilterCounts() {
-    FilterLevelCounts sum;
-    for (int level = 0; level < Statistics::kLevels; ++level) {
-      const FilterLevelCounts counts = options_.statistics->GetFilterCounts(level);
-      sum.checked += counts.checked;
-      sum.said_no += counts.said_no;
-      sum.maybe_present += counts.maybe_present;
-      sum.maybe_absent += counts.maybe_absent;
-    }
-    return sum;
-  }
   // Lookups of absent keys between those that Fill(0, n) wrote, and of the present ones.
   FilterLevelCounts Ask(int n) {
     options_.statistics->Reset();

@@ -9,6 +9,9 @@
 
 #include "gtest/gtest.h"
 #include "sievedb/sst_file_writer.h"
+#include "table/format.h"
+#include "table/range_tombstones.h"
+#include "table/table_builder.h"
 #include "tests/db/ingest_test_util.h"
 
 namespace sievedb {
@@ -80,6 +83,27 @@ TEST_F(IngestFilesTest, OnlyTablesOfAWriterAreTaken) {
   ASSERT_TRUE(writer.Put("a", "2").ok());
   ASSERT_TRUE(writer.Finish().ok());
   ExpectRefused({"/reverse.sst"}, absl::StatusCode::kInvalidArgument, "comparator");
+}
+
+// One that looks like a writer's, but for its range tombstones.
+TEST_F(IngestFilesTest, TablesWithRangeTombstonesAreRefused) {
+  Open();
+  FileSystem* const file_system = options_.file_system.get();
+  TableBuilderOptions table;
+  table.order = InternalKeyOrder(options_.comparator);
+  table.file_number = kExternalNumberBit | 1;
+  const auto file = file_system->NewWritableFile("/crafted.sst");
+  ASSERT_TRUE(file.ok()) << file.status();
+  TableBuilder builder(table, file->get());
+  std::string key;
+  AppendInternalKey(&key, "b", MakeTag(0, EntryType::kPut));
+  ASSERT_TRUE(builder.Add(key, "1").ok());
+  Arena arena;
+  const RefPtr<const RangeTombstones> tombstones =
+      RangeTombstones::With(KeyOrder(options_.comparator), nullptr, "a", "c", 0, &arena);
+  ASSERT_TRUE(builder.Finish(tombstones.get()).ok());
+  ASSERT_TRUE((*file)->Close().ok());
+  ExpectRefused({"/crafted.sst"}, absl::StatusCode::kInvalidArgument, "1 range tombstones");
 }
 
 TEST_F(IngestFilesTest, TheFileStaysTheCallersOwn) {

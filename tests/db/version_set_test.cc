@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "db/file_names.h"
@@ -61,6 +63,22 @@ class VersionSetTest : public testing::Test {
     ASSERT_TRUE(file.ok()) << file.status();
     ASSERT_TRUE((*file)->Append(bytes).ok());
     ASSERT_TRUE((*file)->Sync().ok());
+  }
+  // A MANIFEST of these edits, into tests/data/golden.
+  void WriteGolden(const char* name, const std::vector<VersionEdit>& edits) {
+    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
+    for (const VersionEdit& edit : edits) ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
+    std::ofstream(GoldenPath(name), std::ios::binary) << Read("db/golden");
+  }
+  std::unique_ptr<VersionSet> RecoveredGolden(const char* name) {
+    std::ifstream file(GoldenPath(name), std::ios::binary);
+    EXPECT_TRUE(file) << name;
+    Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
+    Write("db/CURRENT", "MANIFEST-000007\n");
+    return Recovered();
+  }
+  static std::string GoldenPath(const char* name) {
+    return absl::StrFormat("%s/golden/%s", SIEVEDB_TEST_DATA_DIR, name);
   }
   std::string ManifestPath(const VersionSet& set) {
     return ManifestFileName("db", set.manifest_file_number());
@@ -366,8 +384,8 @@ TEST_F(VersionSetTest, EveryFaultThenCrashKeepsTheAcknowledgedVersion) {
 // MANIFEST-v1 was written by the first version of the format. With SIEVEDB_REWRITE=1
 // it is written anew: only for a format that is meant to change.
 TEST_F(VersionSetTest, GoldenManifest) {
-  const std::string golden_path = std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/MANIFEST-v1";
-  if (const char* rewrite = std::getenv("SIEVEDB_REWRITE"); rewrite != nullptr) {
+  constexpr char kGolden[] = "MANIFEST-v1";
+  if (std::getenv("SIEVEDB_REWRITE") != nullptr) {
     VersionEdit snapshot;
     snapshot.comparator_name = store_.options.comparator->Name();
     snapshot.db_id = 0x0123456789abcdef;
@@ -375,8 +393,6 @@ TEST_F(VersionSetTest, GoldenManifest) {
     snapshot.next_file_number = 8;
     snapshot.last_sequence = 1000;
     snapshot.added_files.emplace_back(6, MakeFile(4, "apple", "banana", 10, 123456));
-    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
-    ASSERT_TRUE((*log)->AddRecord(snapshot.Encode()).ok());
     VersionEdit edit;
     edit.log_number = 9;
     edit.next_file_number = 20;
@@ -384,14 +400,9 @@ TEST_F(VersionSetTest, GoldenManifest) {
     edit.removed_files.emplace_back(6, 4);
     edit.added_files.emplace_back(0, MakeFile(10, std::string("\0\xff", 2), "z", 1500, 300));
     edit.added_files.emplace_back(5, MakeFile(11, "apple", "banana", 10, 123000));
-    ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
-    std::ofstream(golden_path, std::ios::binary) << Read("db/golden");
+    WriteGolden(kGolden, {snapshot, edit});
   }
-  std::ifstream file(golden_path, std::ios::binary);
-  ASSERT_TRUE(file) << golden_path;
-  Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
-  Write("db/CURRENT", "MANIFEST-000007\n");
-  auto set = Recovered();
+  auto set = RecoveredGolden(kGolden);
   EXPECT_EQ(set->current()->DebugString(),
             "L0: 10[\\x00\\xff .. z]300\n"
             "L5: 11[apple .. banana]123000\n");
@@ -415,10 +426,9 @@ TEST_F(VersionSetTest, GoldenManifest) {
 
 // The same of a table that SstFileWriter made, which versions before it refuse to open.
 TEST_F(VersionSetTest, GoldenManifestWithAnExternalTable) {
-  const std::string golden_path =
-      std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/MANIFEST-v1_external";
+  constexpr char kGolden[] = "MANIFEST-v1_external";
   constexpr uint64_t kExternalNumber = 0x8123456789abcdef;
-  if (const char* rewrite = std::getenv("SIEVEDB_REWRITE"); rewrite != nullptr) {
+  if (std::getenv("SIEVEDB_REWRITE") != nullptr) {
     VersionEdit edit;
     edit.comparator_name = store_.options.comparator->Name();
     edit.db_id = 0x0123456789abcdef;
@@ -428,15 +438,9 @@ TEST_F(VersionSetTest, GoldenManifestWithAnExternalTable) {
     auto table = MakeFile(4, "apple", "banana", 10, 123456);
     table->external_number = kExternalNumber;
     edit.added_files.emplace_back(6, std::move(table));
-    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
-    ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
-    std::ofstream(golden_path, std::ios::binary) << Read("db/golden");
+    WriteGolden(kGolden, {edit});
   }
-  std::ifstream file(golden_path, std::ios::binary);
-  ASSERT_TRUE(file) << golden_path;
-  Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
-  Write("db/CURRENT", "MANIFEST-000007\n");
-  auto set = Recovered();
+  auto set = RecoveredGolden(kGolden);
   EXPECT_EQ(set->last_sequence(), 10u);
   const auto check = [&] {
     EXPECT_EQ(set->current()->DebugString(), "L6: 4[apple .. banana]123456\n");
@@ -457,8 +461,8 @@ TEST_F(VersionSetTest, GoldenManifestWithAnExternalTable) {
 
 // The same of tables with range tombstones, of which one ends where the next begins.
 TEST_F(VersionSetTest, GoldenManifestWithRangeTombstones) {
-  const std::string golden_path = std::string(SIEVEDB_TEST_DATA_DIR) + "/golden/MANIFEST-v1_ranges";
-  if (const char* rewrite = std::getenv("SIEVEDB_REWRITE"); rewrite != nullptr) {
+  constexpr char kGolden[] = "MANIFEST-v1_ranges";
+  if (std::getenv("SIEVEDB_REWRITE") != nullptr) {
     VersionEdit edit;
     edit.comparator_name = store_.options.comparator->Name();
     edit.db_id = 0x0123456789abcdef;
@@ -474,15 +478,9 @@ TEST_F(VersionSetTest, GoldenManifestWithRangeTombstones) {
     second->entries = second->tombstones = 0;
     edit.added_files.emplace_back(6, std::move(first));
     edit.added_files.emplace_back(6, std::move(second));
-    auto log = LogWriter::Create(*fs()->NewWritableFile("db/golden"), LogKind::kManifest, 7);
-    ASSERT_TRUE((*log)->AddRecord(edit.Encode()).ok());
-    std::ofstream(golden_path, std::ios::binary) << Read("db/golden");
+    WriteGolden(kGolden, {edit});
   }
-  std::ifstream file(golden_path, std::ios::binary);
-  ASSERT_TRUE(file) << golden_path;
-  Write("db/MANIFEST-000007", std::string(std::istreambuf_iterator<char>(file), {}));
-  Write("db/CURRENT", "MANIFEST-000007\n");
-  auto set = Recovered();
+  auto set = RecoveredGolden(kGolden);
   const auto check = [&] {
     EXPECT_EQ(set->current()->DebugString(), "L6: 4[apple .. cherry]123456 5[cherry .. fig]1000\n");
     const FileMeta& first = *set->current()->files(6)[0];
