@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "sievedb/options.h"
 
 namespace sievedb {
 
@@ -23,10 +24,11 @@ struct EngineSettings {
   uint64_t block_bytes = 4096;
   uint64_t cache_bytes = uint64_t{64} << 20;
   double bloom_bits = 10;
-  bool mmap_reads = false;      // LevelDB: always, up to 1000 tables
-  int max_background_jobs = 2;  // LevelDB: 1, fixed
-  int max_write_buffers = 2;    // LevelDB: 2, fixed
-  bool disable_wal = false;     // EngineKind::writes_without_wal
+  bool mmap_reads = false;  // LevelDB: always, up to 1000 tables
+  CompactionStyle compaction_style = Options().compaction_style;  // of SieveDB
+  int max_background_jobs = 2;                                    // LevelDB: 1, fixed
+  int max_write_buffers = 2;                                      // LevelDB: 2, fixed
+  bool disable_wal = false;                                       // EngineKind::writes_without_wal
 };
 
 enum class Found { kYes, kNo, kError };

@@ -70,6 +70,8 @@ void CompareSettings::Register(Flags* flags) {
              "what compression leaves of a value, as a part of it", 0.0, 1.0);
   flags->AddBytes("write_buffer_size", &write_buffer_bytes, "bytes of a memtable",
                   uint64_t{64} << 10);
+  flags->AddChoice("compaction_style", &compaction_style, CompactionStyleNames(),
+                   "SieveDB: how many sorted runs a level holds");
   flags->Add("batch_size", &batch_size, "keys of one multiget", 1, 100'000);
   flags->Add("write_rate", &write_rate,
              "puts a second that readwhilewriting reads beside; 0: as many as the engine takes");
@@ -149,6 +151,7 @@ uint64_t CompareSettings::Reads() const {
 EngineSettings CompareSettings::ForEngine(uint64_t cache_bytes) const {
   EngineSettings settings;
   settings.write_buffer_bytes = write_buffer_bytes;
+  settings.compaction_style = CompactionStyleOf(compaction_style).value();
   settings.cache_bytes = cache_bytes;
   settings.mmap_reads = mmap_reads;
   return settings;
@@ -170,6 +173,7 @@ nlohmann::json CompareSettings::ToJson() const {
           {"max_write_buffers", engine.max_write_buffers},
           {"level_base_bytes", engine.level_base_bytes},
           {"target_file_bytes", engine.target_file_bytes},
+          {"compaction_style", compaction_style},
           {"block_bytes", engine.block_bytes},
           {"bloom_bits_per_key", engine.bloom_bits},
           {"mmap_reads", engine.mmap_reads},

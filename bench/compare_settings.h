@@ -11,6 +11,7 @@
 #include "bench/compare_engine.h"
 #include "nlohmann/json.hpp"
 #include "tools/flags.h"
+#include "util/compaction_style.h"
 
 namespace sievedb {
 
@@ -51,6 +52,7 @@ struct CompareSettings {
   uint64_t value_bytes = 100;
   double compression_ratio = 0.5;
   uint64_t write_buffer_bytes = uint64_t{16} << 20;
+  std::string compaction_style = CompactionStyleName(Options().compaction_style);
   uint64_t batch_size = 64;
   bool mmap_reads = false;
   uint64_t write_rate = 20'000;

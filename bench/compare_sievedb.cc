@@ -158,6 +158,7 @@ absl::Status OpenSieve(const EngineSettings& settings, const std::string& direct
   options.max_write_buffers = settings.max_write_buffers;
   options.level_base_bytes = settings.level_base_bytes;
   options.target_file_bytes = settings.target_file_bytes;
+  options.compaction_style = settings.compaction_style;
   options.block_bytes = settings.block_bytes;
   options.block_cache_bytes = settings.cache_bytes;
   options.max_background_jobs = settings.max_background_jobs;

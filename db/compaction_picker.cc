@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -37,6 +39,8 @@ class Picker {
   std::optional<CompactionPlan> PickLevel0(int base_level) const;
   std::optional<CompactionPlan> PickWithinLevel0() const;
   std::optional<CompactionPlan> PickSorted(int level) const;
+  std::optional<CompactionPlan> PickWhole(int level) const;
+  std::optional<CompactionPlan> PickWithin(int level) const;
 
   // The plan that compacts inputs, or nullopt where something that it needs is
   // busy.
@@ -62,8 +66,24 @@ class Picker {
   bool Overlap(int level, const Range& range) const {
     return version_.Overlaps(level, range.smallest, range.largest);
   }
+  // A table of a level and what it overlaps of the level's older runs, and what that does:
+  // what may go down together.
+  struct Seed {
+    std::vector<FileRef> files;  // run by run, newest first
+    size_t oldest = 0;           // how many of them, the last ones, are of the oldest run
+    double ratio = 0;            // bytes that they are merged with, for each of their own
+  };
+  std::vector<Seed> SeedsOf(int level) const;
+  Seed WithOlder(int level, size_t run, const FileRef& file) const;
+  std::string ReasonOf(int level) const;
+  // The run that takes what is newer than all of level in range: the oldest that is newer
+  // than those which overlap it, so that what is written in order makes one run. nullopt:
+  // that would be one more than the level may have.
+  std::optional<uint64_t> RunForNewer(int level, const Range& range) const;
+  bool MergesInto(int level) const { return MaxRuns(options_, level) == 1; }
+  bool FillIn(CompactionPlan* plan, bool manual) const;
   void Grow(CompactionPlan* plan) const;
-  bool IsBottommost(int output_level, const Range& range) const;
+  bool IsBottommost(int output_level, uint64_t output_run, const Range& range) const;
   bool AreDisjoint(std::vector<FileRef> files) const;
   bool CanMove(const CompactionPlan& plan, bool manual) const;
 
@@ -115,13 +135,42 @@ bool Picker::IsFree(int level, const Range& range) const {
   });
 }
 
-bool Picker::IsBottommost(int output_level, const Range& range) const {
+bool Picker::IsBottommost(int output_level, uint64_t output_run, const Range& range) const {
   // Within level 0 older tables of the level may be left out.
   if (output_level == 0) return false;
+  for (const Version::Run& run : version_.runs(output_level)) {
+    if (run.number >= output_run) continue;
+    const auto [first, last] =
+        version_.OverlappingRange(output_level, run, &range.smallest, &range.largest);
+    if (first < last) return false;
+  }
   for (int level = output_level + 1; level < kNumLevels; ++level) {
     if (Overlap(level, range)) return false;
   }
   return true;
+}
+
+std::optional<uint64_t> Picker::RunForNewer(int level, const Range& range) const {
+  std::set<uint64_t> numbers;
+  std::optional<uint64_t> below;  // the newest that overlaps
+  const auto count = [&](uint64_t number, bool overlaps) {
+    numbers.insert(number);
+    if (overlaps) below = std::max(below.value_or(0), number);
+  };
+  for (const Version::Run& run : version_.runs(level)) {
+    const auto [first, last] =
+        version_.OverlappingRange(level, run, &range.smallest, &range.largest);
+    count(run.number, first < last);
+  }
+  for (const CompactionsInProgress::Range& other : running_.ranges) {
+    if (other.output_level != level) continue;
+    count(other.output_run, order_.Compare(other.smallest, range.largest) <= 0 &&
+                                order_.Compare(other.largest, range.smallest) >= 0);
+  }
+  const auto fits = below.has_value() ? numbers.upper_bound(*below) : numbers.begin();
+  if (fits != numbers.end()) return *fits;
+  if (numbers.size() >= RunBound(options_, level)) return std::nullopt;
+  return below.has_value() ? *below + 1 : 0;
 }
 
 // Takes in more tables of the input level where that brings no more of the output
@@ -156,7 +205,9 @@ bool Picker::AreDisjoint(std::vector<FileRef> files) const {
 }
 
 bool Picker::CanMove(const CompactionPlan& plan, bool manual) const {
-  if (plan.input_level == plan.output_level || !plan.output_inputs.empty()) return false;
+  if (!plan.output_inputs.empty()) return false;
+  // To another run at most.
+  if (plan.input_level == plan.output_level && (manual || plan.input_level == 0)) return false;
   for (const FileRef& file : plan.inputs) {
     // At the bottom a rewrite drops tombstones. It is worth its cost where they are
     // many, or where somebody asked for it. Range tombstones are, as every read of the
@@ -170,37 +221,53 @@ bool Picker::CanMove(const CompactionPlan& plan, bool manual) const {
         OverlapBytes(plan.output_level + 1, {SmallestUserKey(file), LargestUserKey(file)});
     if (overlap > kMaxGrandparentFiles * options_.target_file_bytes) return false;
   }
-  return plan.input_level > 0 || AreDisjoint(plan.inputs);
+  // They come into one run.
+  return (plan.input_level > 0 && SplitRuns(order_, plan.inputs).size() == 1) ||
+         AreDisjoint(plan.inputs);
 }
 
 std::optional<CompactionPlan> Picker::Complete(int input_level, int output_level,
                                                std::vector<FileRef> inputs, bool manual) const {
-  if (AnyBusy(inputs)) return std::nullopt;
   CompactionPlan plan;
   plan.input_level = input_level;
   plan.output_level = output_level;
   plan.inputs = std::move(inputs);
-  Range range = RangeOf(plan.inputs);
-  if (output_level != input_level) {
+  if (output_level != input_level && (manual || output_level == 0 || MergesInto(output_level))) {
+    const Range range = RangeOf(plan.inputs);
     plan.output_inputs = version_.Overlapping(output_level, &range.smallest, &range.largest);
-    if (AnyBusy(plan.output_inputs)) return std::nullopt;
-    if (!manual) Grow(&plan);
-    Extend(&range, plan.inputs);
-    Extend(&range, plan.output_inputs);
+    if (!manual && !AnyBusy(plan.output_inputs)) Grow(&plan);
   }
-  // Level 0 is the one level whose tables may overlap.
-  if (output_level > 0 && IsOutputOfOther(output_level, &range.smallest, &range.largest)) {
-    return std::nullopt;
-  }
-  if (output_level > 0 && output_level + 1 < kNumLevels) {
-    plan.grandparents = version_.Overlapping(output_level + 1, &range.smallest, &range.largest);
-  }
-  plan.output_run = version_.OldestRun(output_level);
-  plan.bottommost = IsBottommost(output_level, range);
-  plan.trivial_move = CanMove(plan, manual);
-  plan.smallest = std::string(range.smallest);
-  plan.largest = std::string(range.largest);
+  if (!FillIn(&plan, manual)) return std::nullopt;
   return plan;
+}
+
+// What follows from a plan's inputs. False where something that it needs is busy.
+bool Picker::FillIn(CompactionPlan* plan, bool manual) const {
+  if (AnyBusy(plan->inputs) || AnyBusy(plan->output_inputs)) return false;
+  const int level = plan->output_level;
+  Range range = RangeOf(plan->inputs);
+  Extend(&range, plan->output_inputs);
+  if (level == 0 || manual || plan->input_level == level || MergesInto(level)) {
+    // The oldest run: what overlaps of it is among the inputs, and of newer runs what
+    // overlaps that is newer. Level 0 is the one level where others may write beside.
+    if (level > 0 && IsOutputOfOther(level, &range.smallest, &range.largest)) return false;
+    plan->output_run = version_.OldestRun(level);
+  } else {
+    const std::optional<uint64_t> run = RunForNewer(level, range);
+    if (!run.has_value()) return false;
+    plan->output_run = *run;
+  }
+  if (level > 0 && level + 1 < kNumLevels && !version_.runs(level + 1).empty()) {
+    const auto [first, last] = version_.OverlappingRange(level + 1, version_.runs(level + 1).back(),
+                                                         &range.smallest, &range.largest);
+    const absl::Span<const FileRef> below = version_.files(level + 1).subspan(first, last - first);
+    plan->grandparents.assign(below.begin(), below.end());
+  }
+  plan->bottommost = IsBottommost(level, plan->output_run, range);
+  plan->trivial_move = CanMove(*plan, manual);
+  plan->smallest = std::string(range.smallest);
+  plan->largest = std::string(range.largest);
+  return true;
 }
 
 std::optional<CompactionPlan> Picker::PickLevel0(int base_level) const {
@@ -239,27 +306,97 @@ std::optional<CompactionPlan> Picker::PickWithinLevel0() const {
   return plan;
 }
 
-std::optional<CompactionPlan> Picker::PickSorted(int level) const {
-  const absl::Span<const FileRef> files = version_.files(level);
-  // The less a table overlaps below for its size, the cheaper it goes down.
-  std::vector<double> ratios(files.size());
-  for (size_t i = 0; i < files.size(); ++i) {
-    const uint64_t overlap =
-        OverlapBytes(level + 1, {SmallestUserKey(files[i]), LargestUserKey(files[i])});
-    ratios[i] = static_cast<double>(overlap) /
-                static_cast<double>(std::max<uint64_t>(1, files[i]->file_bytes));
+Picker::Seed Picker::WithOlder(int level, size_t run, const FileRef& file) const {
+  const absl::Span<const Version::Run> runs = version_.runs(level);
+  Seed seed;
+  seed.files.push_back(file);
+  if (run + 1 == runs.size()) seed.oldest = 1;
+  Range range = RangeOf(seed.files);
+  while (++run < runs.size()) {
+    const auto [first, last] =
+        version_.OverlappingRange(level, runs[run], &range.smallest, &range.largest);
+    const absl::Span<const FileRef> found = version_.files(level).subspan(first, last - first);
+    seed.files.insert(seed.files.end(), found.begin(), found.end());
+    Extend(&range, found);
+    if (run + 1 == runs.size()) seed.oldest = found.size();
   }
-  std::vector<size_t> candidates(files.size());
-  std::iota(candidates.begin(), candidates.end(), size_t{0});
-  std::sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) {
-    return std::pair(ratios[a], files[a]->number) < std::pair(ratios[b], files[b]->number);
-  });
-  for (const size_t i : candidates) {
-    std::optional<CompactionPlan> plan = Complete(level, level + 1, {files[i]}, /*manual=*/false);
-    if (plan.has_value()) {
-      plan->reason = absl::StrFormat("level %d has %d bytes", level, version_.LevelBytes(level));
-      return plan;
+  return seed;
+}
+
+std::vector<Picker::Seed> Picker::SeedsOf(int level) const {
+  std::vector<Seed> seeds;
+  const absl::Span<const Version::Run> runs = version_.runs(level);
+  for (size_t run = 0; run < runs.size(); ++run) {
+    for (const FileRef& file : version_.files(level, runs[run])) {
+      seeds.push_back(WithOlder(level, run, file));
     }
+  }
+  return seeds;
+}
+
+std::string Picker::ReasonOf(int level) const {
+  const size_t runs = version_.runs(level).size();
+  if (runs > MaxRuns(options_, level)) return absl::StrFormat("level %d has %d runs", level, runs);
+  return absl::StrFormat("level %d has %d bytes", level, version_.LevelBytes(level));
+}
+
+std::optional<CompactionPlan> Picker::PickSorted(int level) const {
+  std::vector<Seed> seeds = SeedsOf(level);
+  // The less they overlap below for their size, the cheaper they go down.
+  for (Seed& seed : seeds) {
+    seed.ratio = static_cast<double>(OverlapBytes(level + 1, RangeOf(seed.files))) /
+                 static_cast<double>(std::max<uint64_t>(1, TotalBytes(seed.files)));
+  }
+  // Where runs are too many, those come first that make the oldest smaller.
+  const bool by_age = version_.runs(level).size() > MaxRuns(options_, level);
+  std::sort(seeds.begin(), seeds.end(), [by_age](const Seed& a, const Seed& b) {
+    return std::tuple(by_age && a.oldest == 0, a.ratio, a.files.front()->number) <
+           std::tuple(by_age && b.oldest == 0, b.ratio, b.files.front()->number);
+  });
+  for (Seed& seed : seeds) {
+    std::optional<CompactionPlan> plan =
+        Complete(level, level + 1, std::move(seed.files), /*manual=*/false);
+    if (!plan.has_value()) continue;
+    plan->reason = ReasonOf(level);
+    return plan;
+  }
+  return std::nullopt;
+}
+
+// All of a level, into a run of the next: whose runs would grow in number with each part
+// that overlaps another one.
+std::optional<CompactionPlan> Picker::PickWhole(int level) const {
+  const absl::Span<const FileRef> files = version_.files(level);
+  std::optional<CompactionPlan> plan =
+      Complete(level, level + 1, {files.begin(), files.end()}, /*manual=*/false);
+  if (plan.has_value()) plan->reason = ReasonOf(level);
+  return plan;
+}
+
+// A part of a level's newer runs, into its oldest.
+std::optional<CompactionPlan> Picker::PickWithin(int level) const {
+  std::vector<Seed> seeds = SeedsOf(level);
+  const auto newer_bytes = [](const Seed& seed) {
+    return TotalBytes(absl::MakeConstSpan(seed.files).first(seed.files.size() - seed.oldest));
+  };
+  for (Seed& seed : seeds) {
+    const auto newer = static_cast<double>(newer_bytes(seed));
+    seed.ratio = static_cast<double>(TotalBytes(seed.files)) / std::max(1.0, newer);
+  }
+  std::sort(seeds.begin(), seeds.end(), [](const Seed& a, const Seed& b) {
+    return std::pair(a.ratio, a.files.front()->number) <
+           std::pair(b.ratio, b.files.front()->number);
+  });
+  for (const Seed& seed : seeds) {
+    if (seed.oldest == seed.files.size()) continue;  // a table of the oldest run
+    CompactionPlan plan;
+    plan.input_level = plan.output_level = level;
+    const auto oldest = seed.files.end() - static_cast<std::ptrdiff_t>(seed.oldest);
+    plan.inputs.assign(seed.files.begin(), oldest);
+    plan.output_inputs.assign(oldest, seed.files.end());
+    if (!FillIn(&plan, /*manual=*/false)) continue;
+    plan.reason = ReasonOf(level);
+    return plan;
   }
   return std::nullopt;
 }
@@ -286,61 +423,6 @@ std::vector<absl::Span<const FileRef>> SplitRuns(const KeyOrder& order,
   return runs;
 }
 
-LevelTargets ComputeLevelTargets(const Options& options, const Version& version) {
-  LevelTargets targets;
-  double share = 0;  // of the largest, which is the last but for rare moments
-  int first_level = kNumLevels - 1;
-  for (int level = kNumLevels - 1; level >= 1; --level) {
-    share = std::max(share, static_cast<double>(version.LevelBytes(level)));
-    if (!version.files(level).empty()) first_level = level;
-  }
-  const auto base_bytes = static_cast<double>(options.level_base_bytes);
-  int level = kNumLevels - 1;
-  for (; level > 1 && share >= base_bytes; --level) {
-    targets.bytes[level] = static_cast<uint64_t>(share);
-    share /= options.level_size_multiplier;
-  }
-  targets.base_level = std::min(level, first_level);
-  // Levels above it are left over from a time when there was more data: their
-  // targets let them run empty.
-  for (share = base_bytes; level >= 1; --level) {
-    targets.bytes[level] = std::max<uint64_t>(1, static_cast<uint64_t>(share));
-    share /= options.level_size_multiplier;
-  }
-  return targets;
-}
-
-std::array<double, kNumLevels> ComputeScores(const Options& options, const Version& version,
-                                             const CompactionsInProgress& running) {
-  const LevelTargets targets = ComputeLevelTargets(options, version);
-  std::array<double, kNumLevels> scores{};
-  // The last level has nowhere to go.
-  for (int level = 0; level < kNumLevels - 1; ++level) {
-    uint64_t bytes = version.LevelBytes(level);
-    size_t files = version.files(level).size();
-    if (!running.busy_files.empty()) {
-      for (const FileRef& file : version.files(level)) {
-        if (!running.busy_files.contains(file->number)) continue;
-        bytes -= file->file_bytes;
-        --files;
-      }
-    }
-    if (level > 0) {
-      scores[level] = static_cast<double>(bytes) /
-                      static_cast<double>(std::max<uint64_t>(1, targets.bytes[level]));
-      continue;
-    }
-    scores[0] = static_cast<double>(files) / std::max(1, options.level0_file_trigger);
-    // One large table is a run like any other; several could be fewer.
-    if (files > 1) {
-      scores[0] = std::max(
-          scores[0], static_cast<double>(bytes) /
-                         static_cast<double>(std::max<uint64_t>(1, options.level_base_bytes)));
-    }
-  }
-  return scores;
-}
-
 std::optional<CompactionPlan> PickCompaction(const Options& options, const Version& version,
                                              const CompactionsInProgress& running) {
   const std::array<double, kNumLevels> scores = ComputeScores(options, version, running);
@@ -352,11 +434,13 @@ std::optional<CompactionPlan> PickCompaction(const Options& options, const Versi
   for (const int level : levels) {
     if (scores[level] < 1) break;
     std::optional<CompactionPlan> plan;
-    if (level > 0) {
-      plan = picker.PickSorted(level);
-    } else {
+    if (level == 0) {
       plan = picker.PickLevel0(ComputeLevelTargets(options, version).base_level);
       if (!plan.has_value()) plan = picker.PickWithinLevel0();
+    } else if (level + 1 == kNumLevels) {
+      plan = picker.PickWithin(level);
+    } else {
+      plan = MaxRuns(options, level + 1) > 1 ? picker.PickWhole(level) : picker.PickSorted(level);
     }
     if (plan.has_value()) {
       plan->score = scores[level];
@@ -382,9 +466,11 @@ std::optional<CompactionPlan> PickManual(const Options& options, const Version& 
       *busy = true;
       return std::nullopt;
     }
-    // At least one table a step. Steps end between tables, which share no user key.
+    // At least one table a step. Steps end between tables, which share no user key; those
+    // of several runs are taken at once.
     uint64_t bytes = 0;
-    for (size_t n = 0; n < files.size(); ++n) {
+    const bool in_steps = SplitRuns(version.order().user(), files).size() <= 1;
+    for (size_t n = 0; in_steps && n < files.size(); ++n) {
       bytes += files[n]->file_bytes;
       if (output_level > input_level) {
         bytes += picker.OverlapBytes(output_level,
@@ -416,26 +502,6 @@ int PickLevelForNewest(const Options& options, const Version& version,
   if (!picker.IsFree(level, {smallest, largest})) return level;
   while (level + 1 < kNumLevels && picker.IsFree(level + 1, {smallest, largest})) ++level;
   return level;
-}
-
-uint64_t PendingCompactionBytes(const Options& options, const Version& version) {
-  const LevelTargets targets = ComputeLevelTargets(options, version);
-  double total = 0;
-  double arriving = 0;  // from the level above
-  if (version.files(0).size() >= static_cast<size_t>(std::max(1, options.level0_file_trigger))) {
-    arriving = static_cast<double>(version.LevelBytes(0));
-    total = arriving + static_cast<double>(version.LevelBytes(targets.base_level));
-  }
-  for (int level = targets.base_level; level < kNumLevels - 1; ++level) {
-    const double bytes = static_cast<double>(version.LevelBytes(level)) + arriving;
-    const double excess = bytes - static_cast<double>(targets.bytes[level]);
-    arriving = std::max(0.0, excess);
-    // Each byte that goes down is written with its share of the level below.
-    if (excess > 0) {
-      total += excess * (1 + static_cast<double>(version.LevelBytes(level + 1)) / bytes);
-    }
-  }
-  return static_cast<uint64_t>(total);
 }
 
 }  // namespace sievedb

@@ -1,14 +1,13 @@
 #ifndef SIEVEDB_DB_COMPACTION_PICKER_H_
 #define SIEVEDB_DB_COMPACTION_PICKER_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "db/level_targets.h"
 #include "db/version.h"
 #include "sievedb/options.h"
 
@@ -38,33 +37,6 @@ struct CompactionPlan {
 std::vector<absl::Span<const FileRef>> SplitRuns(const KeyOrder& order,
                                                  absl::Span<const FileRef> files);
 
-// Compactions that are running: their tables, and where their outputs will be.
-struct CompactionsInProgress {
-  struct Range {
-    int input_level;
-    int output_level;
-    std::string smallest, largest;  // user keys
-  };
-  std::set<uint64_t> busy_files;
-  std::vector<Range> ranges;
-};
-
-// Level sizes follow from the last level's, as in RocksDB's dynamic mode: the last
-// level's target is its size, each level above has a share of
-// 1 / level_size_multiplier, down to the first that would fall below
-// level_base_bytes. Level 0 is compacted into that one, base_level; levels between
-// are empty.
-struct LevelTargets {
-  int base_level = kNumLevels - 1;
-  std::array<uint64_t, kNumLevels> bytes{};
-};
-LevelTargets ComputeLevelTargets(const Options& options, const Version& version);
-
-// Each level's score: >= 1 wants compaction. Level 0: files over trigger (and bytes
-// over base). Others: bytes (without busy files) over target.
-std::array<double, kNumLevels> ComputeScores(const Options& options, const Version& version,
-                                             const CompactionsInProgress& running);
-
 // The most urgent compaction that can start beside those that run, or nullopt.
 // Pure: the same arguments give the same plan.
 std::optional<CompactionPlan> PickCompaction(const Options& options, const Version& version,
@@ -87,9 +59,6 @@ std::optional<CompactionPlan> PickManual(const Options& options, const Version& 
 int PickLevelForNewest(const Options& options, const Version& version,
                        const CompactionsInProgress& running, std::string_view smallest,
                        std::string_view largest);
-
-// Bytes that compactions would have to write until no level is above its target.
-uint64_t PendingCompactionBytes(const Options& options, const Version& version);
 
 }  // namespace sievedb
 

@@ -230,7 +230,8 @@ absl::Status DBImpl::WriteLevel0(const std::vector<RefPtr<MemTable>>& memtables,
 std::shared_ptr<const Version> DBImpl::Begin(const CompactionPlan& plan) {
   for (const FileRef& file : plan.inputs) running_.busy_files.insert(file->number);
   for (const FileRef& file : plan.output_inputs) running_.busy_files.insert(file->number);
-  running_.ranges.push_back({plan.input_level, plan.output_level, plan.smallest, plan.largest});
+  running_.ranges.push_back(
+      {plan.input_level, plan.output_level, plan.smallest, plan.largest, plan.output_run});
   return versions_->current();
 }
 
@@ -246,7 +247,8 @@ void DBImpl::Forget(const CompactionPlan& plan) {
   const auto range = std::find_if(
       running_.ranges.begin(), running_.ranges.end(), [&](const CompactionsInProgress::Range& r) {
         return r.input_level == plan.input_level && r.output_level == plan.output_level &&
-               r.smallest == plan.smallest && r.largest == plan.largest;
+               r.smallest == plan.smallest && r.largest == plan.largest &&
+               r.output_run == plan.output_run;
       });
   assert(range != running_.ranges.end());
   running_.ranges.erase(range);

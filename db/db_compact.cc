@@ -40,8 +40,10 @@ absl::Status DBImpl::CompactRange(const CompactRangeOptions& options, const std:
     SIEVEDB_RETURN_IF_ERROR(CompactLevel(level, level + 1, begin, end));
     ++level;
   }
-  if (options.rewrite_bottommost) return CompactLevel(level, level, begin, end);
-  return absl::OkStatus();
+  if (!options.rewrite_bottommost && versions_->current()->runs(level).size() <= 1) {
+    return absl::OkStatus();
+  }
+  return CompactLevel(level, level, begin, end);
 }
 
 // Runs on the caller's thread: it waits for the result in any case.

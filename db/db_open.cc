@@ -13,6 +13,7 @@
 #include "db/write_batch_internal.h"
 #include "sievedb/version.h"
 #include "util/clock.h"
+#include "util/compaction_style.h"
 #include "util/compression.h"
 #include "util/epoch.h"
 #include "util/file_util.h"
@@ -401,6 +402,8 @@ void DBImpl::WriteOptionsFile() {
       absl::StrFormat("prefix_extractor = %s", options_.prefix_extractor == nullptr
                                                    ? "none"
                                                    : options_.prefix_extractor->Name()),
+      absl::StrFormat("compaction_style = %s", CompactionStyleName(options_.compaction_style)),
+      absl::StrFormat("max_space_amplification = %g", options_.max_space_amplification),
       absl::StrFormat("level0_file_trigger = %d", options_.level0_file_trigger),
       absl::StrFormat("level0_slowdown_trigger = %d", options_.level0_slowdown_trigger),
       absl::StrFormat("level0_stop_trigger = %d", options_.level0_stop_trigger),

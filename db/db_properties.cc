@@ -80,7 +80,7 @@ std::string DBImpl::LevelsProperty() {
     MutexLock lock(&mu_);
     scores = ComputeScores(options_, *version, running_);
   }
-  std::string text = "level  tables        MiB  target MiB  score      entries  tombstones\n";
+  std::string text = "level  runs  tables        MiB  target MiB  score      entries  tombstones\n";
   for (int level = 0; level < kNumLevels; ++level) {
     uint64_t entries = 0;
     uint64_t tombstones = 0;
@@ -88,8 +88,9 @@ std::string DBImpl::LevelsProperty() {
       entries += file->entries;
       tombstones += file->tombstones;
     }
-    absl::StrAppendFormat(&text, "%5d  %6d  %9.2f  %10.2f  %5.2f  %11d  %10d\n", level,
-                          version->files(level).size(), MiB(version->LevelBytes(level)),
+    absl::StrAppendFormat(&text, "%5d  %4d  %6d  %9.2f  %10.2f  %5.2f  %11d  %10d\n", level,
+                          version->runs(level).size(), version->files(level).size(),
+                          MiB(version->LevelBytes(level)),
                           MiB(targets.bytes[static_cast<size_t>(level)]),
                           scores[static_cast<size_t>(level)], entries, tombstones);
   }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "tools/key_value_generator.h"
+#include "util/compaction_style.h"
 
 namespace sievedb {
 namespace {
@@ -34,6 +35,10 @@ BenchSettings::BenchSettings() : benchmarks(kUsualWorkloads), db(UsualDirectory(
   write_buffer_bytes = defaults.write_buffer_bytes;
   cache_bytes = defaults.block_cache_bytes;
   block_bytes = defaults.block_bytes;
+  compaction_style = CompactionStyleName(defaults.compaction_style);
+  max_space_amplification = defaults.max_space_amplification;
+  level_base_bytes = defaults.level_base_bytes;
+  target_file_bytes = defaults.target_file_bytes;
   max_background_jobs = defaults.max_background_jobs;
 }
 
@@ -73,6 +78,13 @@ void BenchSettings::Register(Flags* flags) {
              "and tables that absent keys are often asked for in more than others");
   flags->Add("mmap_reads", &mmap_reads, "read tables through mappings");
   flags->Add("async_io", &async_io, "multireadrandom: let the disk read a batch's blocks together");
+  flags->AddChoice("compaction_style", &compaction_style, CompactionStyleNames(),
+                   "how many sorted runs a level holds");
+  flags->Add("max_space_amplification", &max_space_amplification,
+             "bytes of all levels for each of the last, in styles of several runs a level");
+  flags->AddBytes("level_base_size", &level_base_bytes, "least bytes of the first sorted level");
+  flags->AddBytes("target_file_size", &target_file_bytes,
+                  "bytes of a table that compaction writes");
   flags->Add("max_background_jobs", &max_background_jobs, "flushes and compactions at a time", 1,
              1024);
   flags->Add("rate_limiter_bytes_per_sec", &rate_limit_bytes_per_second,
@@ -137,6 +149,10 @@ Options BenchSettings::DbOptions() const {
   if (prefix_bytes > 0) options.prefix_extractor = NewFixedPrefixExtractor(prefix_bytes);
   options.access_aware_filters = access_aware_filters;
   options.mmap_reads = mmap_reads;
+  options.compaction_style = CompactionStyleOf(compaction_style).value();
+  options.max_space_amplification = max_space_amplification;
+  options.level_base_bytes = level_base_bytes;
+  options.target_file_bytes = target_file_bytes;
   options.max_background_jobs = max_background_jobs;
   if (rate_limit_bytes_per_second > 0 && rate_limit_min_bytes_per_second > 0) {
     options.rate_limiter = NewAdaptiveRateLimiter(

@@ -48,6 +48,10 @@ struct BenchSettings {
   uint64_t block_bytes = 0;
   double bloom_bits = 10;
   std::string filter = "blocked";
+  std::string compaction_style;
+  double max_space_amplification = 0;
+  uint64_t level_base_bytes = 0;
+  uint64_t target_file_bytes = 0;
   int max_background_jobs = 0;
   std::string db;
   bool use_existing_db = false;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "util/compaction_style.h"
 
 namespace sievedb {
 namespace {
@@ -67,6 +68,15 @@ absl::Status CheckTables(const Options& o) {
 }
 
 absl::Status CheckCompaction(const Options& o) {
+  if (std::string_view(CompactionStyleName(o.compaction_style)) == "unknown") {
+    return Bad(
+        absl::StrFormat("compaction_style: %d is not known", static_cast<int>(o.compaction_style)));
+  }
+  // Written so that NaN fails too.
+  if (!(o.max_space_amplification > 1) || !std::isfinite(o.max_space_amplification)) {
+    return Bad(absl::StrFormat("max_space_amplification: %g is not a finite number above 1",
+                               o.max_space_amplification));
+  }
   if (o.level0_file_trigger < 1) {
     return Bad(absl::StrFormat("level0_file_trigger: %d is below 1", o.level0_file_trigger));
   }
@@ -79,7 +89,6 @@ absl::Status CheckCompaction(const Options& o) {
                                o.level0_stop_trigger, o.level0_slowdown_trigger));
   }
   if (o.level_base_bytes == 0) return Bad("level_base_bytes: 0 is below 1");
-  // Written so that NaN fails too.
   if (!(o.level_size_multiplier >= 2) || !std::isfinite(o.level_size_multiplier)) {
     return Bad(absl::StrFormat("level_size_multiplier: %g is not a finite number from 2 on",
                                o.level_size_multiplier));

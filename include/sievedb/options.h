@@ -34,6 +34,19 @@ enum class WalRecovery {
   kSalvage,  // keep the records before the damage, drop it and all that follows
 };
 
+// How many sorted runs a level holds, that is what writing costs against what reading and
+// space do. Level 0, of flushed tables, is the same in all.
+enum class CompactionStyle : uint8_t {
+  // One: what comes down is merged with what is there (O'Neil 1996). Each byte is written
+  // up to level_size_multiplier times a level; fewest runs.
+  kLeveled,
+  // One in the last level, which has most of the data, and up to level_size_multiplier - 1
+  // (16 at most) in those above, which are merged when there are more: each byte is written
+  // once a level above the last (Dayan & Idreos, Dostoevsky 2018). Lookups of absent keys
+  // ask more filters; scans merge more runs.
+  kLazyLeveling,
+};
+
 // A copy is kept by the DB. Defaults serve a laptop and a server unchanged.
 struct SIEVEDB_EXPORT Options {
   // Names the first field whose value makes no sense, kInvalidArgument.
@@ -92,7 +105,16 @@ struct SIEVEDB_EXPORT Options {
   // table's distinct prefixes beside its keys, at as many bits each.
   std::shared_ptr<const PrefixExtractor> prefix_extractor;
 
-  // --- compaction (leveled, level sizes follow from the last level's)
+  // --- compaction (level sizes follow from the last level's)
+  // A database may be opened with another style than it was written with: its levels then
+  // change as they are compacted.
+  CompactionStyle compaction_style = CompactionStyle::kLeveled;
+  // kLazyLeveling: bytes of all levels but level 0 for each byte of the last, which is what
+  // of the keys' older values and of deleted keys the disk may hold beside the newest. It
+  // holds once the upper levels reach level_base_bytes, and is exceeded while compactions
+  // are behind. Above 1; the larger, the less is written. kLeveled: it follows from
+  // level_size_multiplier.
+  double max_space_amplification = 1.25;
   int level0_file_trigger = 4;            // tables in level 0 that start a compaction
   int level0_slowdown_trigger = 20;       // and that slow writes down
   int level0_stop_trigger = 36;           // and that stop them

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,12 +29,14 @@ struct CutOff {
   uint64_t acknowledged = 0;
   uint64_t synced = 0;
   bool crashed = false;
+  CompactionStyle style = CompactionStyle::kLeveled;
 };
 
 bool StopAtError(StepKind, const std::function<absl::Status()>& run) { return run().ok(); }
 
-CutOff RunUntil(uint64_t operation) {
+CutOff RunUntil(uint64_t operation, CompactionStyle style) {
   CutOff cut;
+  cut.style = style;
   HistoryProgress progress;
   cut.file_system->PowerOffAtNth(operation, [&] {
     // What returns after this was not promised before it; what was handed over
@@ -43,7 +46,7 @@ CutOff RunUntil(uint64_t operation) {
     cut.issued = progress.issued.load();
   });
   std::unique_ptr<DB> db;
-  RunHistory(SmallOptions(cut.file_system), kPath, &progress, &db, StopAtError);
+  RunHistory(SmallOptions(cut.file_system, style), kPath, &progress, &db, StopAtError);
   db.reset();
   cut.crashed = cut.file_system->is_off();
   return cut;
@@ -51,9 +54,10 @@ CutOff RunUntil(uint64_t operation) {
 
 // Opens the database, and checks that the batches it has are at least so many, and
 // no more than were written.
-std::unique_ptr<DB> OpenAndCheck(const std::shared_ptr<FileSystem>& file_system, uint64_t at_least,
-                                 uint64_t at_most, uint64_t* found) {
-  absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(file_system), kPath);
+std::unique_ptr<DB> OpenAndCheck(const std::shared_ptr<FileSystem>& file_system,
+                                 CompactionStyle style, uint64_t at_least, uint64_t at_most,
+                                 uint64_t* found) {
+  absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(file_system, style), kPath);
   EXPECT_TRUE(db.ok()) << db.status();
   if (!db.ok()) return nullptr;
   EXPECT_TRUE(ReadHistory(db->get(), found));
@@ -75,15 +79,15 @@ bool WriteOn(DB* db, uint64_t first, uint64_t count) {
 }
 
 // It opens, is whole, leaves nothing behind, takes writes, and opens again.
-void CheckRecovery(const std::shared_ptr<FileSystem>& file_system, uint64_t at_least,
-                   uint64_t at_most) {
+void CheckRecovery(const std::shared_ptr<FileSystem>& file_system, CompactionStyle style,
+                   uint64_t at_least, uint64_t at_most) {
   uint64_t found = 0;
-  std::unique_ptr<DB> db = OpenAndCheck(file_system, at_least, at_most, &found);
+  std::unique_ptr<DB> db = OpenAndCheck(file_system, style, at_least, at_most, &found);
   if (db == nullptr) return;
   ASSERT_TRUE(WriteOn(db.get(), found + 1, 3));
   ASSERT_TRUE(db->WaitForBackgroundWork().ok());
   ASSERT_TRUE(CloseAndCheckDirectory(std::move(db), file_system.get(), kPath));
-  db = OpenAndCheck(file_system, found + 3, found + 3, &found);
+  db = OpenAndCheck(file_system, style, found + 3, found + 3, &found);
 }
 
 // The process dies; it is started again and writes on; then the power goes off. What
@@ -91,12 +95,12 @@ void CheckRecovery(const std::shared_ptr<FileSystem>& file_system, uint64_t at_l
 void CheckDeathThenPowerLoss(const CutOff& cut, uint64_t seed) {
   const std::shared_ptr<FaultFileSystem> second = cut.file_system->AfterProcessDeath();
   uint64_t found = 0;
-  std::unique_ptr<DB> db = OpenAndCheck(second, cut.acknowledged, cut.issued, &found);
+  std::unique_ptr<DB> db = OpenAndCheck(second, cut.style, cut.acknowledged, cut.issued, &found);
   if (db == nullptr) return;
   ASSERT_TRUE(WriteOn(db.get(), found + 1, 1));
   for (const CrashMode mode : {CrashMode::kLoseUnsynced, CrashMode::kRandom}) {
     uint64_t after = 0;
-    OpenAndCheck(second->CrashClone(mode, seed), found + 1, found + 1, &after);
+    OpenAndCheck(second->CrashClone(mode, seed), cut.style, found + 1, found + 1, &after);
   }
 }
 
@@ -104,47 +108,53 @@ void CheckDeathThenPowerLoss(const CutOff& cut, uint64_t seed) {
 void CheckPowerLossInRecovery(const CutOff& cut, uint64_t seed) {
   const std::shared_ptr<FaultFileSystem> second = cut.file_system->AfterProcessDeath();
   second->PowerOffAtNth(1 + seed * 7 % 60, nullptr);
-  { const auto db = DB::Open(SmallOptions(second), kPath); }
+  { const auto db = DB::Open(SmallOptions(second, cut.style), kPath); }
   for (const CrashMode mode : {CrashMode::kLoseUnsynced, CrashMode::kRandom}) {
     uint64_t found = 0;
-    OpenAndCheck(second->CrashClone(mode, seed), cut.synced, cut.issued, &found);
+    OpenAndCheck(second->CrashClone(mode, seed), cut.style, cut.synced, cut.issued, &found);
   }
 }
 
 TEST(CrashEnumerationTest, EveryOperationMayBeTheLastOne) {
   const char* points_text = std::getenv("SIEVEDB_CRASH_POINTS");
   const uint64_t points = points_text == nullptr ? 40 : std::strtoull(points_text, nullptr, 10);
-  const CutOff whole = RunUntil(UINT64_MAX);
-  ASSERT_FALSE(whole.crashed);
-  const uint64_t operations = whole.file_system->operations();
+  std::map<CompactionStyle, uint64_t> operations_of;
+  for (const CompactionStyle style : {StyleOf(0), StyleOf(1)}) {
+    const CutOff whole = RunUntil(UINT64_MAX, style);
+    ASSERT_FALSE(whole.crashed);
+    operations_of[style] = whole.file_system->operations();
+  }
   ASSERT_GT(points, 0u);
   // Not a multiple of any rhythm in the workload, and from the first on.
-  for (uint64_t point = 0; point < std::min(points, operations); ++point) {
+  for (uint64_t point = 0; point < points; ++point) {
+    const CompactionStyle style = StyleOf(point);
+    const uint64_t operations = operations_of[style];
+    if (point >= operations) break;
     const uint64_t operation = 1 + point * operations / std::min(points, operations);
     SCOPED_TRACE("power off at operation " + std::to_string(operation) + " of about " +
                  std::to_string(operations));
-    const CutOff cut = RunUntil(operation);
+    const CutOff cut = RunUntil(operation, style);
     if (!cut.crashed) continue;  // this run was a little shorter
     const auto clone = [&](CrashMode mode) { return cut.file_system->CrashClone(mode, operation); };
     {
       SCOPED_TRACE("nothing is left of what was not synced");
-      CheckRecovery(clone(CrashMode::kLoseUnsynced), cut.synced, cut.issued);
+      CheckRecovery(clone(CrashMode::kLoseUnsynced), style, cut.synced, cut.issued);
     }
     {
       SCOPED_TRACE("all is left of what was not synced");
-      CheckRecovery(clone(CrashMode::kKeepUnsynced), cut.acknowledged, cut.issued);
+      CheckRecovery(clone(CrashMode::kKeepUnsynced), style, cut.acknowledged, cut.issued);
     }
     {
       SCOPED_TRACE("unsynced bytes are torn");
-      CheckRecovery(clone(CrashMode::kTornUnsynced), cut.synced, cut.issued);
+      CheckRecovery(clone(CrashMode::kTornUnsynced), style, cut.synced, cut.issued);
     }
     {
       SCOPED_TRACE("unsynced bytes have holes");
-      CheckRecovery(clone(CrashMode::kHoles), cut.synced, cut.issued);
+      CheckRecovery(clone(CrashMode::kHoles), style, cut.synced, cut.issued);
     }
     {
       SCOPED_TRACE("a random part is left of what was not synced");
-      CheckRecovery(clone(CrashMode::kRandom), cut.synced, cut.issued);
+      CheckRecovery(clone(CrashMode::kRandom), style, cut.synced, cut.issued);
     }
     {
       SCOPED_TRACE("the process dies, and a later one loses its power");

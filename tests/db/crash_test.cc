@@ -21,6 +21,7 @@
 
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
+#include "tests/db/history.h"
 
 namespace sievedb {
 namespace {
@@ -53,6 +54,8 @@ Options RandomOptions(std::mt19937_64* random) {
   options.write_buffer_bytes = size_t{64} << 10 << (*random)() % 4;
   options.level_base_bytes = 256 << 10;
   options.target_file_bytes = 128 << 10;
+  options.compaction_style = StyleOf((*random)());
+  options.level_size_multiplier = 2 + static_cast<double>((*random)() % 4);
   options.level0_file_trigger = 2 + static_cast<int>((*random)() % 3);
   options.max_background_jobs = 1 + static_cast<int>((*random)() % 3);
   return options;

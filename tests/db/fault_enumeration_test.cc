@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,10 +28,11 @@ using Repeat = FaultFileSystem::Repeat;
 // Runs the history on a file system whose n-th operation, or n-th write, fails.
 class FaultRun {
  public:
-  FaultRun(absl::Status error, Repeat repeat) : error_(std::move(error)), repeat_(repeat) {}
+  FaultRun(absl::Status error, Repeat repeat, CompactionStyle style)
+      : error_(std::move(error)), repeat_(repeat), style_(style) {}
 
   void RunAndCheck(uint64_t n) {
-    Options options = SmallOptions(file_system_);
+    Options options = SmallOptions(file_system_, style_);
     options.listeners = {listener_};
     InjectAt(n);
     std::unique_ptr<DB> db;
@@ -145,7 +147,7 @@ class FaultRun {
 
   std::unique_ptr<DB> OpenAndCheck(const std::shared_ptr<FileSystem>& file_system,
                                    uint64_t at_least, uint64_t* found) {
-    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(file_system), kPath);
+    absl::StatusOr<std::unique_ptr<DB>> db = DB::Open(SmallOptions(file_system, style_), kPath);
     EXPECT_TRUE(db.ok()) << db.status();
     if (!db.ok()) return nullptr;
     EXPECT_TRUE(ReadHistory(db->get(), found));
@@ -157,6 +159,7 @@ class FaultRun {
   const absl::Status error_;
   const std::string text_{error_.message()};
   const Repeat repeat_;
+  const CompactionStyle style_;
   const std::shared_ptr<FaultFileSystem> file_system_ = std::make_shared<FaultFileSystem>();
   const std::shared_ptr<ErrorListener> listener_ = std::make_shared<ErrorListener>();
   HistoryProgress progress_;
@@ -165,11 +168,11 @@ class FaultRun {
   bool closed_ = false;
 };
 
-uint64_t CountOperations(bool writes_only) {
+uint64_t CountOperations(bool writes_only, CompactionStyle style) {
   auto file_system = std::make_shared<FaultFileSystem>();
   HistoryProgress progress;
   std::unique_ptr<DB> db;
-  RunHistory(SmallOptions(file_system), kPath, &progress, &db,
+  RunHistory(SmallOptions(file_system, style), kPath, &progress, &db,
              [](StepKind, const std::function<absl::Status()>& run) { return run().ok(); });
   db.reset();
   if (!writes_only) return file_system->operations();
@@ -185,13 +188,18 @@ void EnumerateFaults(const absl::Status& error, Repeat repeat, uint64_t points) 
     points = std::strtoull(text, nullptr, 10);
   }
   const bool writes_only = repeat == Repeat::kAlways || absl::IsResourceExhausted(error);
-  const uint64_t operations = CountOperations(writes_only);
-  points = std::min(points, operations);
+  std::map<CompactionStyle, uint64_t> operations_of;
+  for (const CompactionStyle style : {StyleOf(0), StyleOf(1)}) {
+    operations_of[style] = CountOperations(writes_only, style);
+    points = std::min(points, operations_of[style]);
+  }
   ASSERT_GT(points, 0u);
   for (uint64_t point = 0; point < points && !testing::Test::HasFailure(); ++point) {
+    const CompactionStyle style = StyleOf(point);
+    const uint64_t operations = operations_of[style];
     const uint64_t n = 1 + point * operations / points;
     SCOPED_TRACE("fault at " + std::to_string(n) + " of about " + std::to_string(operations));
-    FaultRun(error, repeat).RunAndCheck(n);
+    FaultRun(error, repeat, style).RunAndCheck(n);
   }
 }
 

@@ -75,8 +75,14 @@ std::set<uint64_t> TablesOf(DB* db) {
 
 }  // namespace
 
-Options SmallOptions(std::shared_ptr<FileSystem> file_system) {
+CompactionStyle StyleOf(uint64_t seed) {
+  constexpr CompactionStyle kStyles[] = {CompactionStyle::kLeveled, CompactionStyle::kLazyLeveling};
+  return kStyles[seed % std::size(kStyles)];
+}
+
+Options SmallOptions(std::shared_ptr<FileSystem> file_system, CompactionStyle style) {
   Options options;
+  options.compaction_style = style;
   options.file_system = std::move(file_system);
   options.write_buffer_bytes = 64 << 10;
   options.level_base_bytes = 128 << 10;

@@ -20,7 +20,11 @@ namespace sievedb {
 // far it came, and all the rest of it can be checked against that.
 
 // Small everything: a few hundred batches make flushes, compactions and new WALs.
-Options SmallOptions(std::shared_ptr<FileSystem> file_system);
+Options SmallOptions(std::shared_ptr<FileSystem> file_system,
+                     CompactionStyle style = CompactionStyle::kLeveled);
+
+// The styles, in turn.
+CompactionStyle StyleOf(uint64_t seed);
 
 // Batch number `number`.
 WriteBatch HistoryBatch(uint64_t number);

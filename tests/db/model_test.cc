@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "sievedb/db.h"
 #include "sievedb/sst_file_writer.h"
+#include "tests/db/history.h"
 
 namespace sievedb {
 namespace {
@@ -105,6 +106,8 @@ class ModelRun {
       options.filter_memory_bytes = 1 + Random(20'000);
     }
     options.prefix_extractor = std::move(extractor);
+    options.compaction_style = StyleOf(random_());
+    options.max_space_amplification = 1.1 + static_cast<double>(Random(20)) / 10;
     options.level0_file_trigger = 1 + static_cast<int>(Random(6));
     options.level_base_bytes = uint64_t{128} << 10;
     options.level_size_multiplier = 2 + static_cast<double>(Random(9));

@@ -28,7 +28,7 @@ expect() {
 }
 
 mkdir "$work/db"
-expect 0 --num=3000 --rounds=2 --open_tables=3 --write_buffer_size=64K --compare_threads=2 --series_ms=1 \
+expect 0 --num=3000 --rounds=2 --open_tables=3 --write_buffer_size=64K --compaction_style=lazy_leveling --compare_threads=2 --series_ms=1 \
   --db="$work/db" --json="$work/json"
 grep -q 'readmissing  *sievedb ' "$work/out" || fail "no figures of readmissing"
 [ -z "$(ls -A "$work/db")" ] || fail "databases were left"

@@ -88,7 +88,7 @@ expect 1 --num=$num --db="$work/old" --use_existing_db --benchmarks=readmissing 
 
 # --- other options
 expect 0 --num=$num --db="$work/options" --benchmarks=fillrandom,readrandom --compression_type=none \
-  --bloom_bits=0 --cache_size=0 --block_size=1K --write_buffer_size=1M --batch_size=10 \
+  --bloom_bits=0 --cache_size=0 --block_size=1K --write_buffer_size=1M --compaction_style=lazy_leveling --batch_size=10 \
   --compression_ratio=1 --max_background_jobs=1 --disable_wal --seed=7
 line readrandom $num "$mb \([0-9]+ of $num found\)"
 expect 0 --num=$num --db="$work/options" --benchmarks=fillseq,readrandom --sync --num=100

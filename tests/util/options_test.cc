@@ -57,6 +57,8 @@ TEST(OptionsTest, EdgesAreValid) {
               o->block_restart_interval = 1;
               o->compression = Compression::kNone;
               o->filter_policy = nullptr;
+              o->compaction_style = CompactionStyle::kLazyLeveling;
+              o->max_space_amplification = 1.0000001;
               o->level0_file_trigger = 1;
               o->level0_slowdown_trigger = 1;
               o->level0_stop_trigger = 1;
@@ -104,6 +106,12 @@ TEST(OptionsTest, NamesTheBadField) {
        "filter_memory_bytes: 7, but there is no filter_policy"},
       {[](Options* o) { o->prefix_extractor = std::make_shared<NamelessExtractor>(); },
        "prefix_extractor: its Name() is empty"},
+      {[](Options* o) { o->compaction_style = static_cast<CompactionStyle>(9); },
+       "compaction_style: 9 is not known"},
+      {[](Options* o) { o->max_space_amplification = 1; },
+       "max_space_amplification: 1 is not a finite number above 1"},
+      {[](Options* o) { o->max_space_amplification = std::numeric_limits<double>::quiet_NaN(); },
+       "max_space_amplification: nan is not a finite number above 1"},
       {[](Options* o) { o->level0_file_trigger = 0; }, "level0_file_trigger: 0 is below 1"},
       {[](Options* o) { o->level0_slowdown_trigger = 3; },
        "level0_slowdown_trigger: 3 is below level0_file_trigger, 4"},
