@@ -337,6 +337,11 @@ std::vector<Picker::Seed> Picker::SeedsOf(int level) const {
 std::string Picker::ReasonOf(int level) const {
   const size_t runs = version_.runs(level).size();
   if (runs > MaxRuns(options_, level)) return absl::StrFormat("level %d has %d runs", level, runs);
+  if (level + 1 == kNumLevels) {
+    return absl::StrFormat("level %d has %d bytes beside its oldest run, of %d", level,
+                           version_.LevelBytes(level) - version_.runs(level).back().bytes,
+                           version_.runs(level).back().bytes);
+  }
   return absl::StrFormat("level %d has %d bytes", level, version_.LevelBytes(level));
 }
 

@@ -41,6 +41,7 @@ size_t RunBound(const Options& options, int level);
 // kLazyLeveling: the last but one has what max_space_amplification leaves for all above
 // the last, and those above it 1 / level_size_multiplier each of the one below; base_level
 // is the first whose runs would be smaller than level_base_bytes.
+// kTiered: the same with the newer runs of the last level in place of the last but one.
 struct LevelTargets {
   int base_level = kNumLevels - 1;
   std::array<uint64_t, kNumLevels> bytes{};

@@ -10,6 +10,7 @@ struct Named {
 constexpr Named kStyles[] = {
     {CompactionStyle::kLeveled, "leveled"},
     {CompactionStyle::kLazyLeveling, "lazy_leveling"},
+    {CompactionStyle::kTiered, "tiered"},
 };
 
 }  // namespace

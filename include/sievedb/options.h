@@ -45,6 +45,9 @@ enum class CompactionStyle : uint8_t {
   // once a level above the last (Dayan & Idreos, Dostoevsky 2018). Lookups of absent keys
   // ask more filters; scans merge more runs.
   kLazyLeveling,
+  // As many in the last level too: of use where max_space_amplification is 2 or more, which
+  // otherwise has all of them merged with the oldest soon.
+  kTiered,
 };
 
 // A copy is kept by the DB. Defaults serve a laptop and a server unchanged.
@@ -109,9 +112,10 @@ struct SIEVEDB_EXPORT Options {
   // A database may be opened with another style than it was written with: its levels then
   // change as they are compacted.
   CompactionStyle compaction_style = CompactionStyle::kLeveled;
-  // kLazyLeveling: bytes of all levels but level 0 for each byte of the last, which is what
+  // kLazyLeveling, kTiered: bytes of all levels but level 0 for each byte of the oldest run
+  // of the last, which is what
   // of the keys' older values and of deleted keys the disk may hold beside the newest. It
-  // holds once the upper levels reach level_base_bytes, and is exceeded while compactions
+  // holds once the others reach level_base_bytes, and is exceeded while compactions
   // are behind. Above 1; the larger, the less is written. kLeveled: it follows from
   // level_size_multiplier.
   double max_space_amplification = 1.25;

@@ -119,7 +119,7 @@ TEST(CrashEnumerationTest, EveryOperationMayBeTheLastOne) {
   const char* points_text = std::getenv("SIEVEDB_CRASH_POINTS");
   const uint64_t points = points_text == nullptr ? 40 : std::strtoull(points_text, nullptr, 10);
   std::map<CompactionStyle, uint64_t> operations_of;
-  for (const CompactionStyle style : {StyleOf(0), StyleOf(1)}) {
+  for (const CompactionStyle style : {StyleOf(0), StyleOf(1), StyleOf(2)}) {
     const CutOff whole = RunUntil(UINT64_MAX, style);
     ASSERT_FALSE(whole.crashed);
     operations_of[style] = whole.file_system->operations();

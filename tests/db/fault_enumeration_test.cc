@@ -189,7 +189,7 @@ void EnumerateFaults(const absl::Status& error, Repeat repeat, uint64_t points) 
   }
   const bool writes_only = repeat == Repeat::kAlways || absl::IsResourceExhausted(error);
   std::map<CompactionStyle, uint64_t> operations_of;
-  for (const CompactionStyle style : {StyleOf(0), StyleOf(1)}) {
+  for (const CompactionStyle style : {StyleOf(0), StyleOf(1), StyleOf(2)}) {
     operations_of[style] = CountOperations(writes_only, style);
     points = std::min(points, operations_of[style]);
   }

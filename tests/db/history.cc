@@ -76,7 +76,8 @@ std::set<uint64_t> TablesOf(DB* db) {
 }  // namespace
 
 CompactionStyle StyleOf(uint64_t seed) {
-  constexpr CompactionStyle kStyles[] = {CompactionStyle::kLeveled, CompactionStyle::kLazyLeveling};
+  constexpr CompactionStyle kStyles[] = {CompactionStyle::kLeveled, CompactionStyle::kLazyLeveling,
+                                         CompactionStyle::kTiered};
   return kStyles[seed % std::size(kStyles)];
 }
 
