@@ -33,6 +33,9 @@
 
 namespace sievedb {
 
+// options with a file system, a block cache and a pool in place of null.
+Options SanitizeOptions(const Options& options);
+
 // The implementation behind DB::Open. One file a concern:
 //   db_open.cc        open, recovery from WALs, close, destroy
 //   db_read.cc        Get, MultiGet, MayContain, iterators, snapshots

@@ -27,11 +27,9 @@ namespace {
 // opened. Then CURRENT has moved on.
 constexpr int kReadOnlyAttempts = 5;
 
-// No database counts so far: a file with a higher number is a stranger's. To go on
-// counting from it could wrap.
-constexpr uint64_t kMaxOwnFileNumber = uint64_t{1} << 60;
+}  // namespace
 
-Options Sanitize(const Options& options) {
+Options SanitizeOptions(const Options& options) {
   Options sanitized = options;
   if (sanitized.file_system == nullptr) sanitized.file_system = PosixFileSystem();
   if (sanitized.block_cache == nullptr) {
@@ -42,8 +40,6 @@ Options Sanitize(const Options& options) {
   }
   return sanitized;
 }
-
-}  // namespace
 
 DB::~DB() = default;
 
@@ -67,7 +63,7 @@ absl::StatusOr<std::unique_ptr<DB>> DBImpl::OpenImpl(const Options& options,
                                                      const std::string& path, bool read_only) {
   SIEVEDB_RETURN_IF_ERROR(options.Validate());
   if (path.empty()) return absl::InvalidArgumentError("the path of a database is empty");
-  Options sanitized = Sanitize(options);
+  Options sanitized = SanitizeOptions(options);
   if (read_only) {
     // The writer may delete a table at any time; an open file can still be read.
     sanitized.max_open_files = 0;
@@ -123,6 +119,8 @@ absl::StatusOr<bool> DBImpl::DatabaseExists() const {
   // To make a new one here would be to delete what the lost CURRENT led to. (A crash
   // while a database is made may leave a MANIFEST, but no table and no WAL.)
   const absl::StatusOr<std::vector<std::string>> names = file_system_->GetChildren(path_);
+  // Whoever cannot look cannot say that there is none.
+  if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
   if (names.ok()) {
     for (const std::string& name : *names) {
       const std::optional<ParsedFileName> parsed = ParseFileName(name);

@@ -111,14 +111,8 @@ absl::Status ExternalTables::Open(const IngestOptions& ingest, Table* table) {
     return absl::InvalidArgumentError(fault);
   }
   if (ingest.verify_checksums) SIEVEDB_RETURN_IF_ERROR(reader->Verify());
-  const TableProperties& properties = reader->properties();
   file.external_number = reader->file_number();
-  file.tail_bytes = reader->tail_bytes();
-  file.smallest = properties.smallest_key;
-  file.largest = properties.largest_key;
-  file.entries = properties.entries;
-  file.tombstones = properties.tombstones;
-  file.raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;
+  DescribeTable(*reader, &file);
   return absl::OkStatus();
 }
 
@@ -146,15 +140,29 @@ absl::Status ExternalTables::CheckDisjoint() {
 }
 
 void ExternalTables::SetSequence(uint64_t sequence) {
-  for (const Table& table : tables_) {
-    FileMeta& file = *table.file;
-    for (std::string* key : {&file.smallest, &file.largest}) {
-      EncodeFixed64(key->data() + key->size() - kTagBytes, sequence << 8 | TagType(Tag(*key)));
-    }
-    file.smallest_sequence = file.largest_sequence = sequence;
-    // Nobody else knows the table yet. Relaxed: this thread opened it.
-    file.table.load(std::memory_order_relaxed)->SetGlobalSequence(sequence);
+  for (const Table& table : tables_) SetExternalSequence(table.file.get(), sequence);
+}
+
+void SetExternalSequence(FileMeta* file, uint64_t sequence) {
+  for (std::string* key : {&file->smallest, &file->largest}) {
+    EncodeFixed64(key->data() + key->size() - kTagBytes, sequence << 8 | TagType(Tag(*key)));
   }
+  file->smallest_sequence = file->largest_sequence = sequence;
+  // Relaxed: this thread opened it.
+  file->table.load(std::memory_order_relaxed)->SetGlobalSequence(sequence);
+}
+
+void DescribeTable(const TableReader& table, FileMeta* file) {
+  const TableProperties& properties = table.properties();
+  file->tail_bytes = table.tail_bytes();
+  file->smallest = properties.smallest_key;
+  file->largest = properties.largest_key;
+  file->smallest_sequence = properties.smallest_sequence;
+  file->largest_sequence = properties.largest_sequence;
+  file->entries = properties.entries;
+  file->tombstones = properties.tombstones;
+  file->range_tombstones = properties.range_tombstones;
+  file->raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;
 }
 
 }  // namespace sievedb

@@ -17,6 +17,13 @@
 
 namespace sievedb {
 
+// Fills in what a table says of itself but for its numbers: its size, keys, sequences and
+// counts.
+void DescribeTable(const TableReader& table, FileMeta* file);
+// Makes sequence that of all entries of an open table of SstFileWriter's. Requires: nobody
+// else knows the table yet.
+void SetExternalSequence(FileMeta* file, uint64_t sequence);
+
 // Tables of SstFileWriter's on their way into a database: brought into its directory,
 // checked and opened, but not referred to yet.
 //

@@ -22,6 +22,10 @@ struct ParsedFileName {
   FileKind kind;
   uint64_t number = 0;  // where the kind has one
 };
+// No database counts so far: a file with a higher number is a stranger's. To go on
+// counting from it could wrap.
+inline constexpr uint64_t kMaxOwnFileNumber = uint64_t{1} << 60;
+
 // nullopt for a name (without directory) that is not one of ours.
 std::optional<ParsedFileName> ParseFileName(std::string_view name);
 

@@ -4,8 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "db/file_names.h"
 #include "util/clock.h"
+#include "util/escape.h"
 #include "util/file_util.h"
 #include "util/hash.h"
 #include "util/status_macros.h"
@@ -13,8 +15,23 @@
 namespace sievedb {
 namespace {
 
+// More than any name that it holds; what is larger is not even read.
+constexpr uint64_t kMaxCurrentBytes = 4096;
+
 // The name without its directory.
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// The file that CURRENT names.
+absl::StatusOr<uint64_t> ParseCurrent(const std::string& path, std::string_view contents) {
+  if (!contents.empty() && contents.back() == '\n') {
+    const std::string_view name = contents.substr(0, contents.size() - 1);
+    const std::optional<ParsedFileName> parsed = ParseFileName(name);
+    if (parsed.has_value() && parsed->kind == FileKind::kManifest) return parsed->number;
+  }
+  return absl::DataLossError(
+      absl::StrFormat("%s, offset 0: expected the name of a MANIFEST and a newline, found \"%s\"",
+                      path, Escape(contents.substr(0, 64))));
+}
 
 }  // namespace
 
@@ -25,6 +42,18 @@ uint64_t NewDatabaseId() {
   const uint64_t id =
       Hash64(std::string_view(reinterpret_cast<const char*>(&now), sizeof(now)), random);
   return id != 0 ? id : 1;
+}
+
+absl::StatusOr<uint64_t> ReadCurrent(FileSystem* file_system, const std::string& db_path) {
+  const std::string path = CurrentFileName(db_path);
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t bytes, file_system->FileSize(path));
+  if (bytes > kMaxCurrentBytes) {
+    return absl::DataLossError(absl::StrFormat(
+        "%s, offset 0: expected the name of a MANIFEST and a newline, found %d bytes", path,
+        bytes));
+  }
+  SIEVEDB_ASSIGN_OR_RETURN(const std::string contents, ReadWholeFile(file_system, path));
+  return ParseCurrent(path, contents);
 }
 
 absl::StatusOr<std::unique_ptr<LogWriter>> BeginManifest(FileSystem* file_system,

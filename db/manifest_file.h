@@ -15,6 +15,10 @@ namespace sievedb {
 // A number that no other database has; not 0.
 uint64_t NewDatabaseId();
 
+// The number of the MANIFEST that CURRENT names.
+// Errors: kDataLoss, I/O; kNotFound without CURRENT.
+absl::StatusOr<uint64_t> ReadCurrent(FileSystem* file_system, const std::string& db_path);
+
 // Begins MANIFEST number in the directory of a database with one edit that says all,
 // syncs it and the directory, and makes CURRENT name it. The directory must be synced
 // once more for CURRENT to survive the death of the machine; until then the old one may.

@@ -19,8 +19,6 @@ namespace {
 
 constexpr uint64_t kMinRollBytes = 1 << 20;
 constexpr uint64_t kRollFactor = 10;
-// More than any name that it holds; what is larger is not even read.
-constexpr uint64_t kMaxCurrentBytes = 4096;
 
 // The name without its directory.
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -29,18 +27,6 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 absl::Status Annotate(const absl::Status& status, const std::string& path, uint64_t offset) {
   return absl::Status(status.code(), absl::StrFormat("%s, record before offset %d: %s", path,
                                                      offset, status.message()));
-}
-
-// The file that CURRENT names.
-absl::StatusOr<uint64_t> ParseCurrent(const std::string& path, std::string_view contents) {
-  if (!contents.empty() && contents.back() == '\n') {
-    const std::string_view name = contents.substr(0, contents.size() - 1);
-    const std::optional<ParsedFileName> parsed = ParseFileName(name);
-    if (parsed.has_value() && parsed->kind == FileKind::kManifest) return parsed->number;
-  }
-  return absl::DataLossError(
-      absl::StrFormat("%s, offset 0: expected the name of a MANIFEST and a newline, found \"%s\"",
-                      path, Escape(contents.substr(0, 64))));
 }
 
 }  // namespace
@@ -152,28 +138,21 @@ absl::Status VersionSet::CheckTableFiles(const Version& version,
 }
 
 absl::Status VersionSet::Recover(const std::vector<std::string>* names) {
-  const std::string current_path = CurrentFileName(db_path_);
-  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t current_bytes,
-                           options_.file_system->FileSize(current_path));
-  if (current_bytes > kMaxCurrentBytes) {
-    return absl::DataLossError(
-        absl::StrFormat("%s, offset 0: expected the name of a MANIFEST and a newline, found %d "
-                        "bytes",
-                        current_path, current_bytes));
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t number,
+                           ReadCurrent(options_.file_system.get(), db_path_));
+  SIEVEDB_RETURN_IF_ERROR(RecoverFrom(number));
+  if (!options_.paranoid_checks) return absl::OkStatus();
+  std::vector<std::string> listed;
+  if (names == nullptr) {
+    SIEVEDB_ASSIGN_OR_RETURN(listed, options_.file_system->GetChildren(db_path_));
+    names = &listed;
   }
-  SIEVEDB_ASSIGN_OR_RETURN(const std::string contents,
-                           ReadWholeFile(options_.file_system.get(), current_path));
-  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t number, ParseCurrent(current_path, contents));
+  return CheckTableFiles(*current(), *names);
+}
+
+absl::Status VersionSet::RecoverFrom(uint64_t number) {
   Recovered recovered;
   SIEVEDB_RETURN_IF_ERROR(ReadManifest(number, &recovered));
-  if (options_.paranoid_checks) {
-    std::vector<std::string> listed;
-    if (names == nullptr) {
-      SIEVEDB_ASSIGN_OR_RETURN(listed, options_.file_system->GetChildren(db_path_));
-      names = &listed;
-    }
-    SIEVEDB_RETURN_IF_ERROR(CheckTableFiles(*recovered.version, *names));
-  }
 
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileRef& file : recovered.version->files(level)) {

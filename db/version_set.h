@@ -44,6 +44,9 @@ class VersionSet {
   // kDataLoss.
   absl::Status Recover(const std::vector<std::string>* names = nullptr);
 
+  // The same from a MANIFEST that CURRENT need not name, whatever is missing of its tables.
+  absl::Status RecoverFrom(uint64_t manifest_number);
+
   // Writes edit to the MANIFEST, syncs it, and makes the result current. Adds
   // next_file_number and last_sequence to it. New files and their directory must
   // be synced before. Callers take turns; edits must not contradict each other.

@@ -6,6 +6,15 @@
 #include "util/status_macros.h"
 
 namespace sievedb {
+namespace {
+
+// Of one that waits to be used again: nobody who finds the directory without its MANIFEST
+// takes it for one that is needed, and it is deleted when the database is opened.
+std::string ReusableFileName(const std::string& db_path, uint64_t number) {
+  return WalFileName(db_path, number) + ".tmp";
+}
+
+}  // namespace
 
 WalSet::WalSet(FileSystem* file_system, std::string db_path, uint64_t preallocate_bytes)
     : file_system_(file_system),
@@ -22,8 +31,9 @@ absl::StatusOr<std::unique_ptr<WritableFile>> WalSet::NewFile(uint64_t number) {
       reusable_.pop_back();
     }
   }
-  auto opened = reused == 0 ? file_system_->NewWritableFile(path)
-                            : file_system_->ReuseWritableFile(path, WalFileName(db_path_, reused));
+  auto opened = reused == 0
+                    ? file_system_->NewWritableFile(path)
+                    : file_system_->ReuseWritableFile(path, ReusableFileName(db_path_, reused));
   // A file that cannot be reused is no loss: a new one is made, and the old one is
   // deleted when the database is opened next.
   if (!opened.ok() && reused != 0) opened = file_system_->NewWritableFile(path);
@@ -84,11 +94,13 @@ void WalSet::RemoveBelow(uint64_t number) {
     // Its content is in tables already, so nothing hangs on this close.
     if (closed_now) old.writer->Close().IgnoreError();
     old.writer = nullptr;
-    if (closed_now && reusable_.size() < kMaxReusable) {
+    const std::string path = WalFileName(db_path_, old.number);
+    if (closed_now && reusable_.size() < kMaxReusable &&
+        file_system_->RenameFile(path, ReusableFileName(db_path_, old.number)).ok()) {
       reusable_.push_back(old.number);
     } else {
       // One that stays is deleted when the database is opened next.
-      file_system_->DeleteFile(WalFileName(db_path_, old.number)).IgnoreError();
+      file_system_->DeleteFile(path).IgnoreError();
     }
   }
   old_.resize(kept);
@@ -107,7 +119,7 @@ absl::Status WalSet::Close(bool sync) {
   }
   old_.clear();
   for (const uint64_t number : reusable_) {
-    file_system_->DeleteFile(WalFileName(db_path_, number)).IgnoreError();
+    file_system_->DeleteFile(ReusableFileName(db_path_, number)).IgnoreError();
   }
   reusable_.clear();
   return status;

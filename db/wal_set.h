@@ -19,9 +19,9 @@ namespace sievedb {
 // needed because their memtables are not flushed yet.
 //
 // A WAL that is no longer needed is kept, a few of them, and renamed to become the
-// next one: its disk space is allocated already. That is safe because records are
-// seeded by the file's number, and because it happens only after the MANIFEST that
-// makes it unneeded is synced and its handle is closed.
+// next one (until then its name ends in .tmp): its disk space is allocated already. That is safe
+// because records are seeded by the file's number, and because it happens only after the MANIFEST
+// that makes it unneeded is synced and its handle is closed.
 //
 // Threads: Append, Sync and Switch from the commit path, one at a time; the rest
 //          from anywhere.

@@ -193,6 +193,8 @@ const std::vector<ShellCommand>& ShellCommands() {
       {"compact", "", "merge all tables in [--from, --to]", 0, 0, true, false, false, Compact},
       {"checkpoint", "DIR", "make a database in DIR that has all that this one has now", 1, 1, true,
        false, false, Checkpoint},
+      {"repair", "", "put a database right of which files are lost or damaged", 0, 0, true, false,
+       false, nullptr, Repair},
       {"verify", "", "read and check every block of every table", 0, 0, false, false, false,
        Verify},
   };

@@ -36,6 +36,12 @@ struct ShellSettings {
 
 // A command of the `sievedb` program: what it takes, and what it does.
 struct ShellCommand {
+  using Run = absl::Status (*)(DB* db, const ShellSettings& settings,
+                               const std::vector<std::string>& arguments);
+  // Of one for which no database is opened.
+  using RunClosed = absl::Status (*)(const ShellSettings& settings,
+                                     const std::vector<std::string>& arguments);
+
   const char* name;
   const char* arguments;
   const char* help;
@@ -44,8 +50,8 @@ struct ShellCommand {
   bool writes;       // opens the database for writing; the others read it beside a writer
   bool creates;      // makes it where there is none
   bool takes_bytes;  // its arguments are keys and values
-  absl::Status (*run)(DB* db, const ShellSettings& settings,
-                      const std::vector<std::string>& arguments);
+  Run run;           // null: run_closed is meant
+  RunClosed run_closed = nullptr;
 };
 
 const std::vector<ShellCommand>& ShellCommands();
@@ -62,6 +68,9 @@ absl::Status DumpRecords(DB* db, const ShellSettings& settings,
                          const std::vector<std::string>& arguments);
 absl::Status ProbeRecords(DB* db, const ShellSettings& settings,
                           const std::vector<std::string>& arguments);
+
+// repair, and others that work on the files of a database. In shell_maintenance.cc.
+absl::Status Repair(const ShellSettings& settings, const std::vector<std::string>& arguments);
 
 // [from, to) of the settings as bounds of options.
 absl::Status SetBounds(const ShellSettings& settings, ReadOptions* options);

@@ -81,6 +81,10 @@ int Main(int argc, char** argv) {
     if (!parsed.ok()) return ExitUsage("sievedb", std::string(parsed.message()));
   }
 
+  if (command->run == nullptr) {
+    const absl::Status status = command->run_closed(settings, arguments);
+    return status.ok() ? ExitAfterOutput("sievedb") : ExitFailure("sievedb", status);
+  }
   Options options = settings.DbOptions();
   options.create_if_missing = command->creates;
   absl::StatusOr<std::unique_ptr<DB>> db =

@@ -113,6 +113,25 @@ absl::Status LinkOrCopyFile(FileSystem* file_system, const std::string& from, co
   return absl::IsUnimplemented(linked) ? CopyFile(file_system, from, to, options) : linked;
 }
 
+absl::StatusOr<bool> HaveSameContents(FileSystem* file_system, const std::string& a,
+                                      const std::string& b) {
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t bytes, file_system->FileSize(a));
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t other_bytes, file_system->FileSize(b));
+  if (bytes != other_bytes) return false;
+  SIEVEDB_ASSIGN_OR_RETURN(const auto file_a, file_system->NewRandomAccessFile(a));
+  SIEVEDB_ASSIGN_OR_RETURN(const auto file_b, file_system->NewRandomAccessFile(b));
+  std::string scratch_a(std::min<uint64_t>(kCopyBytes, bytes), '\0');
+  std::string scratch_b = scratch_a;
+  for (uint64_t at = 0; at < bytes; at += kCopyBytes) {
+    std::string_view piece_a;
+    std::string_view piece_b;
+    SIEVEDB_RETURN_IF_ERROR(file_a->Read(at, scratch_a.size(), scratch_a.data(), &piece_a));
+    SIEVEDB_RETURN_IF_ERROR(file_b->Read(at, scratch_b.size(), scratch_b.data(), &piece_b));
+    if (piece_a != piece_b) return false;
+  }
+  return true;
+}
+
 // The files that are open, in a ring that a hand goes round (CLOCK): the first that
 // was not read since the hand last passed it is closed.
 struct OpenFileLimiter::Rep {

@@ -50,6 +50,10 @@ absl::Status CopyFile(FileSystem* file_system, const std::string& from, const st
 absl::Status LinkOrCopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
                             const CopyOptions& options);
 
+// Cost: reads both where they are of one size.
+absl::StatusOr<bool> HaveSameContents(FileSystem* file_system, const std::string& a,
+                                      const std::string& b);
+
 // Keeps at most `limit` of the files that it opens open at a time and opens them
 // again when they are read. 0: no limit. mapped: they are read by NewMappedFile. Shared by
 // the tables of a database.

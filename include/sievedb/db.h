@@ -20,6 +20,8 @@
 
 namespace sievedb {
 
+struct RepairReport;  // repair.h
+
 inline constexpr size_t kMaxKeyBytes = size_t{64} << 20;
 inline constexpr size_t kMaxValueBytes = size_t{3} << 30;
 
@@ -157,6 +159,26 @@ class SIEVEDB_EXPORT DB {
 // Deletes a database and everything it wrote in its directory; other files there
 // are left, and so is the directory then. kFailedPrecondition where it is open.
 SIEVEDB_EXPORT absl::Status DestroyDB(const Options& options, const std::string& path);
+
+// Puts a database right of which files are lost or damaged, so that it opens, with as much
+// of its data as is left: damaged tables are left out, of WALs the records before the
+// damage are kept (of each WAL: unlike with WalRecovery::kSalvage what is kept need not be
+// all that was written until one moment), and where no MANIFEST can be used the tables
+// are put in order by what they say themselves. What is damaged is set aside in path/lost,
+// never deleted. A database that is whole is not touched. After a crash or an error in the
+// middle it can be called again. report (null: not wanted) says what was done.
+//
+// Where a table is lost, keys that it had deleted may be back. Without a MANIFEST tables
+// that were ingested are set aside: their place among the others is known no more, and to
+// ingest them again makes their keys the newest.
+//
+// Errors: kNotFound where no file of a database is there; kFailedPrecondition where it is
+//         open; kInvalidArgument for another comparator's, or a newer version's; I/O.
+//         What reads see then is what it was.
+// Cost:   reads all of it; without a MANIFEST, tables whose sequences interleave are
+//         written again.
+SIEVEDB_EXPORT absl::Status RepairDB(const Options& options, const std::string& path,
+                                     RepairReport* report = nullptr);
 
 }  // namespace sievedb
 

@@ -4,6 +4,8 @@
     maintenance_cli_test.py DIRECTORY     where the programs are
 """
 
+import glob
+import json
 import os
 import shutil
 import subprocess
@@ -55,6 +57,29 @@ class MaintenanceTest(unittest.TestCase):
         self.assertIn("is there already", self.fails(self.db, "checkpoint", copy))
         self.assertEqual(self.ok(copy, "get", "key"), b"only here\n")
         self.assertEqual(sorted(os.listdir(self.work)), ["copy", "db"])
+
+    def test_repair(self):
+        self.load()
+        before = self.ok(self.db, "dump")
+        self.assertIn(b"nothing is wrong", self.ok(self.db, "repair"))
+        for name in os.listdir(self.db):
+            if name.startswith(("MANIFEST", "CURRENT")):
+                os.remove(os.path.join(self.db, name))
+        self.assertIn("CURRENT is missing", self.fails(self.db, "dump"))
+        report = json.loads(self.ok(self.db, "--json", "repair"))
+        self.assertTrue(report["changed"])
+        self.assertEqual(report["manifest"], "")
+        self.assertGreater(report["tables"], 0)
+        self.assertEqual(self.ok(self.db, "dump"), before)
+        self.assertFalse(json.loads(self.ok(self.db, "--json", "repair"))["changed"])
+        table = glob.glob(os.path.join(self.db, "*.sst"))[0]
+        with open(table, "r+b") as file:
+            file.seek(20)
+            file.write(b"damage")
+        text = self.ok(self.db, "repair").decode()
+        self.assertIn("set aside: lost/" + os.path.basename(table), text)
+        self.assertEqual(self.ok(self.db, "dump"), b"")
+        self.assertIn("no database is here", self.fails(self.path(""), "repair"))
 
 
 if __name__ == "__main__":
