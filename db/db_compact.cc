@@ -116,13 +116,15 @@ absl::Status DBImpl::WaitForBackgroundWork() {
   return absl::OkStatus();
 }
 
+absl::Status DBImpl::VerifyTable(const FileMeta& file) {
+  SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, opener_->Get(file));
+  return table->Verify();
+}
+
 absl::Status DBImpl::VerifyChecksums() {
   const std::shared_ptr<const Version> version = versions_->current();
   for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileRef& file : version->files(level)) {
-      SIEVEDB_ASSIGN_OR_RETURN(const TableReader* table, opener_->Get(*file));
-      SIEVEDB_RETURN_IF_ERROR(table->Verify());
-    }
+    for (const FileRef& file : version->files(level)) SIEVEDB_RETURN_IF_ERROR(VerifyTable(*file));
   }
   return absl::OkStatus();
 }

@@ -93,6 +93,8 @@ class DBImpl final : public DB {
   // Flushes what is in memory; writers wait for the last bit of that.
   absl::StatusOr<Frozen> Freeze();
   void Release(Frozen frozen);
+  absl::Status VerifyTable(const FileMeta& file);  // reads all of it
+  const std::string& path() const { return path_; }
 
  private:
   // A memtable that takes no more writes, and where its log begins.

@@ -52,6 +52,7 @@ struct ShellCommand {
   bool takes_bytes;  // its arguments are keys and values
   Run run;           // null: run_closed is meant
   RunClosed run_closed = nullptr;
+  bool needs_db = true;  // false: --db is of no use
 };
 
 const std::vector<ShellCommand>& ShellCommands();
@@ -71,6 +72,14 @@ absl::Status ProbeRecords(DB* db, const ShellSettings& settings,
 
 // repair, and others that work on the files of a database. In shell_maintenance.cc.
 absl::Status Repair(const ShellSettings& settings, const std::vector<std::string>& arguments);
+absl::Status Backup(DB* db, const ShellSettings& settings,
+                    const std::vector<std::string>& arguments);
+absl::Status ListBackups(const ShellSettings& settings, const std::vector<std::string>& arguments);
+absl::Status VerifyBackups(const ShellSettings& settings,
+                           const std::vector<std::string>& arguments);
+absl::Status DeleteBackup(const ShellSettings& settings, const std::vector<std::string>& arguments);
+absl::Status RestoreBackup(const ShellSettings& settings,
+                           const std::vector<std::string>& arguments);
 
 // [from, to) of the settings as bounds of options.
 absl::Status SetBounds(const ShellSettings& settings, ReadOptions* options);

@@ -64,7 +64,7 @@ int Main(int argc, char** argv) {
         "sievedb", absl::StrFormat("%s takes: %s", command->name,
                                    *command->arguments == 0 ? "no argument" : command->arguments));
   }
-  if (settings.db.empty()) return ExitUsage("sievedb", "no --db is given");
+  if (settings.db.empty() && command->needs_db) return ExitUsage("sievedb", "no --db is given");
   settings.has_from = flags.WasGiven("from");
   settings.has_to = flags.WasGiven("to");
   std::vector<std::string> arguments_to_check;

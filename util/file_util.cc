@@ -33,7 +33,24 @@ absl::StatusOr<std::string> ReadWholeFile(FileSystem* file_system, const std::st
 
 namespace {
 
-constexpr size_t kCopyBytes = 1 << 20;
+absl::Status ForEachPiece(FileSystem* file_system, const std::string& path,
+                          absl::FunctionRef<absl::Status(std::string_view piece)> fn) {
+  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_system->FileSize(path));
+  SIEVEDB_ASSIGN_OR_RETURN(const auto file, file_system->NewRandomAccessFile(path));
+  std::string scratch(std::min<uint64_t>(kFilePieceBytes, file_bytes), '\0');
+  for (uint64_t at = 0; at < file_bytes;) {
+    const size_t n = std::min<uint64_t>(scratch.size(), file_bytes - at);
+    std::string_view piece;
+    SIEVEDB_RETURN_IF_ERROR(file->Read(at, n, scratch.data(), &piece));
+    if (piece.size() != n) {
+      return absl::DataLossError(
+          absl::StrFormat("%s, offset %d: expected %d bytes, found %d", path, at, n, piece.size()));
+    }
+    SIEVEDB_RETURN_IF_ERROR(fn(piece));
+    at += n;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status WriteSyncedFile(FileSystem* file_system, const std::string& path,
                              std::string_view contents) {
@@ -83,28 +100,28 @@ absl::Status CopyFile(FileSystem* file_system, const std::string& from, const st
 absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
                       const CopyOptions& options,
                       absl::FunctionRef<void(std::string_view piece)> observe) {
-  SIEVEDB_ASSIGN_OR_RETURN(const uint64_t file_bytes, file_system->FileSize(from));
-  SIEVEDB_ASSIGN_OR_RETURN(const auto source, file_system->NewRandomAccessFile(from));
   SIEVEDB_ASSIGN_OR_RETURN(const auto file, file_system->NewWritableFile(to));
-  std::string scratch(std::min<uint64_t>(kCopyBytes, file_bytes), '\0');
-  for (uint64_t at = 0; at < file_bytes;) {
-    const size_t n = std::min<uint64_t>(scratch.size(), file_bytes - at);
-    std::string_view piece;
-    SIEVEDB_RETURN_IF_ERROR(source->Read(at, n, scratch.data(), &piece));
-    if (piece.size() != n) {
-      return absl::DataLossError(
-          absl::StrFormat("%s, offset %d: expected %d bytes, found %d", from, at, n, piece.size()));
-    }
+  const auto add = [&](std::string_view piece) -> absl::Status {
     if (options.rate_limiter != nullptr) {
-      options.rate_limiter->Request(static_cast<int64_t>(n), RateLimiter::Priority::kLow);
+      options.rate_limiter->Request(static_cast<int64_t>(piece.size()),
+                                    RateLimiter::Priority::kLow);
     }
     SIEVEDB_RETURN_IF_ERROR(file->Append(piece));
     if (options.start_writeback) file->StartWriteback();
     observe(piece);
-    at += n;
-  }
+    return absl::OkStatus();
+  };
+  SIEVEDB_RETURN_IF_ERROR(ForEachPiece(file_system, from, add));
   SIEVEDB_RETURN_IF_ERROR(file->Sync());
   return file->Close();
+}
+
+absl::Status ReadFileInPieces(FileSystem* file_system, const std::string& path,
+                              absl::FunctionRef<void(std::string_view piece)> observe) {
+  return ForEachPiece(file_system, path, [&](std::string_view piece) {
+    observe(piece);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status LinkOrCopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
@@ -120,9 +137,9 @@ absl::StatusOr<bool> HaveSameContents(FileSystem* file_system, const std::string
   if (bytes != other_bytes) return false;
   SIEVEDB_ASSIGN_OR_RETURN(const auto file_a, file_system->NewRandomAccessFile(a));
   SIEVEDB_ASSIGN_OR_RETURN(const auto file_b, file_system->NewRandomAccessFile(b));
-  std::string scratch_a(std::min<uint64_t>(kCopyBytes, bytes), '\0');
+  std::string scratch_a(std::min<uint64_t>(kFilePieceBytes, bytes), '\0');
   std::string scratch_b = scratch_a;
-  for (uint64_t at = 0; at < bytes; at += kCopyBytes) {
+  for (uint64_t at = 0; at < bytes; at += kFilePieceBytes) {
     std::string_view piece_a;
     std::string_view piece_b;
     SIEVEDB_RETURN_IF_ERROR(file_a->Read(at, scratch_a.size(), scratch_a.data(), &piece_a));

@@ -37,8 +37,13 @@ struct CopyOptions {
   bool start_writeback = false;         // as it goes, so that the sync at its end is short
 };
 
+// Calls observe with the bytes of a file in order, in pieces of kFilePieceBytes.
+inline constexpr size_t kFilePieceBytes = size_t{1} << 20;
+absl::Status ReadFileInPieces(FileSystem* file_system, const std::string& path,
+                              absl::FunctionRef<void(std::string_view piece)> observe);
+
 // Copies from to to, which is created or replaced, and syncs it; not its directory.
-// observe is called with each piece, in order.
+// observe is called with each piece of kFilePieceBytes, in order.
 absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,
                       const CopyOptions& options);
 absl::Status CopyFile(FileSystem* file_system, const std::string& from, const std::string& to,

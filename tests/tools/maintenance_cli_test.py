@@ -81,6 +81,39 @@ class MaintenanceTest(unittest.TestCase):
         self.assertEqual(self.ok(self.db, "dump"), b"")
         self.assertIn("no database is here", self.fails(self.path(""), "repair"))
 
+    def test_backup_and_restore(self):
+        backups = self.path("backups")
+        self.load(0, 500)
+        first = self.ok(self.db, "dump")
+        made = json.loads(self.ok(self.db, "--json", "backup", backups))
+        self.assertEqual((made["id"], made["new_bytes"]), (1, made["bytes"]))
+        self.load(500, 600)
+        second = self.ok(self.db, "dump")
+        made = json.loads(self.ok(self.db, "--json", "backup", backups))
+        self.assertEqual(made["id"], 2)
+        self.assertLess(made["new_bytes"], made["bytes"])
+        lines = self.ok("", "--json", "backups", backups).splitlines()
+        self.assertEqual([json.loads(line)["id"] for line in lines], [1, 2])
+        self.assertIn(b"2 backups are sound", self.ok("", "verify-backup", backups))
+        self.ok(self.path("newest"), "restore", backups)
+        self.assertEqual(self.ok(self.path("newest"), "dump"), second)
+        self.ok(self.path("first"), "restore", backups, "1")
+        self.assertEqual(self.ok(self.path("first"), "dump"), first)
+        self.assertIn("is there already", self.fails(self.path("first"), "restore", backups))
+        self.ok("", "delete-backup", backups, "1")
+        self.assertEqual(self.ok("", "backups", backups).count(b"\n"), 1)
+        self.assertIn("no backup 1", self.fails("", "verify-backup", backups, "1"))
+        self.assertIn("no number", self.fails("", "delete-backup", backups, "one"))
+        self.assertIn("no backups", self.fails("", "backups", self.path("none")))
+        self.assertFalse(os.path.exists(self.path("none")))
+        table = glob.glob(os.path.join(backups, "*.sst"))[0]
+        with open(table, "r+b") as file:
+            file.seek(20)
+            file.write(b"damage")
+        self.assertIn(os.path.basename(table), self.fails("", "verify-backup", backups))
+        self.fails(self.path("damaged"), "restore", backups)
+        self.assertFalse(os.path.exists(self.path("damaged")))
+
 
 if __name__ == "__main__":
     PROGRAMS = sys.argv.pop(1)
