@@ -113,6 +113,7 @@ class DBImpl final : public DB {
   struct Replay;
   absl::Status ReplayWals(const std::vector<std::string>& names);
   absl::Status ReplayWal(uint64_t number, Replay* replay);
+  absl::Status CheckWalsStayed(const Replay& replay) const;
   RefPtr<MemTable> NewMemTable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status FlushReplayed(Replay* replay);
   void WriteOptionsFile();

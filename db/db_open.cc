@@ -10,6 +10,7 @@
 #include "db/file_names.h"
 #include "db/filter_plan.h"
 #include "db/log_reader.h"
+#include "db/manifest_file.h"
 #include "db/write_batch_internal.h"
 #include "sievedb/version.h"
 #include "util/clock.h"
@@ -22,10 +23,26 @@
 namespace sievedb {
 namespace {
 
-// Opening an existing database beside a writer that deletes files: the MANIFEST
-// that CURRENT names, or a table that it names, may be gone by the time it is
-// opened. Then CURRENT has moved on.
-constexpr int kReadOnlyAttempts = 5;
+// A reader beside a writer that goes on faster than it can open gives up some time.
+constexpr int kReadOnlyAttempts = 100;
+
+// What a writer changes before it takes anything away that its last state needs: the
+// MANIFEST that CURRENT names, and how long that is.
+struct WriterState {
+  std::optional<uint64_t> manifest;
+  std::optional<uint64_t> bytes;
+  bool operator==(const WriterState&) const = default;
+};
+
+WriterState LookAtWriter(FileSystem* file_system, const std::string& path) {
+  WriterState state;
+  const absl::StatusOr<uint64_t> manifest = ReadCurrent(file_system, path);
+  if (!manifest.ok()) return state;
+  state.manifest = *manifest;
+  const absl::StatusOr<uint64_t> bytes = file_system->FileSize(ManifestFileName(path, *manifest));
+  if (bytes.ok()) state.bytes = *bytes;
+  return state;
+}
 
 }  // namespace
 
@@ -49,12 +66,16 @@ absl::StatusOr<std::unique_ptr<DB>> DB::Open(const Options& options, const std::
 
 absl::StatusOr<std::unique_ptr<DB>> DB::OpenReadOnly(const Options& options,
                                                      const std::string& path) {
+  const std::shared_ptr<FileSystem> file_system =
+      options.file_system != nullptr ? options.file_system : PosixFileSystem();
   absl::StatusOr<std::unique_ptr<DB>> db;
   for (int attempt = 0; attempt < kReadOnlyAttempts; ++attempt) {
+    const WriterState before = LookAtWriter(file_system.get(), path);
     db = DBImpl::OpenImpl(options, path, /*read_only=*/true);
-    const bool moved_on = db.status().code() == absl::StatusCode::kDataLoss ||
-                          db.status().code() == absl::StatusCode::kNotFound;
-    if (!moved_on) break;
+    const bool may_be_gone = db.status().code() == absl::StatusCode::kDataLoss ||
+                             db.status().code() == absl::StatusCode::kNotFound;
+    // Where the writer has not moved on it took nothing away.
+    if (!may_be_gone || LookAtWriter(file_system.get(), path) == before) break;
   }
   return db;
 }
@@ -91,11 +112,7 @@ DBImpl::~DBImpl() { Close().IgnoreError(); }
 
 absl::Status DBImpl::Start() {
   SIEVEDB_RETURN_IF_ERROR(OpenFiles());
-  if (read_only_) {
-    SIEVEDB_RETURN_IF_ERROR(OpenAllTables());
-  } else {
-    LogOpening();
-  }
+  if (!read_only_) LogOpening();
   MutexLock lock(&mu_);
   manifest_in_use_ = versions_->manifest_file_number();
   InstallView();
@@ -169,6 +186,8 @@ absl::Status DBImpl::OpenFiles() {
   wals_ = std::make_unique<WalSet>(file_system_, path_,
                                    options_.write_buffer_bytes + options_.write_buffer_bytes / 8);
   if (read_only_) {
+    // First: a writer may delete them at any time, and an open file can still be read.
+    SIEVEDB_RETURN_IF_ERROR(OpenAllTables());
     SIEVEDB_ASSIGN_OR_RETURN(names, file_system_->GetChildren(path_));
   }
   SIEVEDB_RETURN_IF_ERROR(ReplayWals(names));
@@ -225,7 +244,7 @@ absl::Status DBImpl::ReplayWals(const std::vector<std::string>& names) {
   last_sequence_ = replay.last_sequence;
   visible_sequence_.store(replay.last_sequence, std::memory_order_release);
   versions_->SetLastSequence(replay.last_sequence);
-  if (read_only_) return absl::OkStatus();
+  if (read_only_) return CheckWalsStayed(replay);
 
   // What was read may be in the kernel's memory only: the process before this one
   // need not have synced it, or failed to, and then no later sync tells. So nothing
@@ -244,6 +263,17 @@ absl::Status DBImpl::ReplayWals(const std::vector<std::string>& names) {
   SIEVEDB_RETURN_IF_ERROR(versions_->ApplyRecovered(&replay.edit));
   MutexLock lock(&mu_);
   memtable_first_wal_ = wal;
+  return absl::OkStatus();
+}
+
+// A writer gives a WAL another name before it writes others' bytes over it: what was read
+// until then is its own, and what comes after would look like its end.
+absl::Status DBImpl::CheckWalsStayed(const Replay& replay) const {
+  for (const uint64_t number : replay.read) {
+    const std::string path = WalFileName(path_, number);
+    SIEVEDB_ASSIGN_OR_RETURN(const bool exists, file_system_->FileExists(path));
+    if (!exists) return absl::DataLossError(path + ": the WAL was taken away while it was read");
+  }
   return absl::OkStatus();
 }
 

@@ -46,8 +46,16 @@ class SIEVEDB_EXPORT DB {
   //         or by the first read that needs them.
   static absl::StatusOr<std::unique_ptr<DB>> Open(const Options& options, const std::string& path);
 
-  // Opens it as it is now, beside a live writer even; takes no lock and writes
-  // nothing. Every write returns kFailedPrecondition.
+  // Opens it as it is at some moment of this call, beside a live writer even, in this
+  // process or another: all that was written before is there, and a prefix of what was
+  // written meanwhile. It stays so: what the writer does later is not seen, and tables
+  // that it deletes can be read until this one is closed, for they are all open (as many
+  // file handles as tables, whatever max_open_files says; the disk space of deleted ones
+  // is free when the last reader is closed). Takes no lock and writes nothing: what is in
+  // WALs only is read into memory. Every write returns kFailedPrecondition.
+  //
+  // Errors: as Open. kDataLoss, naming the file, also where a writer went on faster than
+  //         it could be read, again and again.
   static absl::StatusOr<std::unique_ptr<DB>> OpenReadOnly(const Options& options,
                                                           const std::string& path);
 
