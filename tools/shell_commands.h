@@ -81,6 +81,11 @@ absl::Status DeleteBackup(const ShellSettings& settings, const std::vector<std::
 absl::Status RestoreBackup(const ShellSettings& settings,
                            const std::vector<std::string>& arguments);
 
+// manifest and wal. In shell_logs.cc.
+absl::Status PrintManifest(const ShellSettings& settings,
+                           const std::vector<std::string>& arguments);
+absl::Status PrintWals(const ShellSettings& settings, const std::vector<std::string>& arguments);
+
 // [from, to) of the settings as bounds of options.
 absl::Status SetBounds(const ShellSettings& settings, ReadOptions* options);
 

@@ -114,6 +114,39 @@ class MaintenanceTest(unittest.TestCase):
         self.fails(self.path("damaged"), "restore", backups)
         self.assertFalse(os.path.exists(self.path("damaged")))
 
+    def test_manifest_and_wal(self):
+        self.ok(self.db, "put", "a\\n", "1")
+        self.ok(self.db, "put", "b", "2")
+        self.ok(self.db, "delete-range", "b", "c")
+        self.ok(self.db, "delete", "d")
+        # Each opening makes a table of what the WAL had; the last one's is there still.
+        text = self.ok(self.db, "wal").decode()
+        self.assertRegex(text, r"WAL \d{6} to offset \d+: sequence 4, 1 changes\n  delete\td\n$")
+        edits = [json.loads(line) for line in self.ok(self.db, "--json", "manifest").splitlines()]
+        self.assertEqual(edits[0]["comparator"], "sievedb.BytewiseComparator")
+        tables = [table for edit in edits for table in edit.get("added", [])]
+        tables.sort(key=lambda table: table["table"])
+        self.assertEqual([(t["smallest"], t["largest"]) for t in tables],
+                         [("a\\n", "a\\n"), ("b", "b"), ("b", "c")])
+        self.assertEqual(tables[2]["range_tombstones"], 1)
+        text = self.ok(self.db, "manifest").decode()
+        self.assertEqual(text.count("\n"), len(edits))
+        self.assertIn("comparator sievedb.BytewiseComparator", text)
+        wal = glob.glob(os.path.join(self.db, "*.wal"))
+        self.assertEqual(len(wal), 1)
+        records = [json.loads(line) for line in self.ok("", "--json", "wal", wal[0]).splitlines()]
+        self.assertEqual([record["changes"] for record in records],
+                         [[{"type": "delete", "key": "d"}]])
+        manifest = glob.glob(os.path.join(self.db, "MANIFEST-*"))
+        self.assertEqual(self.ok("", "manifest", manifest[0]).decode(), text)
+        with open(manifest[0], "r+b") as file:
+            file.seek(80)
+            file.write(b"damage")
+        # What comes before damage is shown, and here nothing does.
+        self.assertIn(os.path.basename(manifest[0]), self.fails(self.db, "manifest"))
+        self.assertIn("expected the name of a WAL", self.fails("", "wal", self.path("notes")))
+        self.assertIn("neither --db nor a FILE", self.fails("", "manifest"))
+
 
 if __name__ == "__main__":
     PROGRAMS = sys.argv.pop(1)
